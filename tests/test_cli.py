@@ -257,8 +257,8 @@ def test_http_is_served_and_said(tmp_path: Path) -> None:
         url = process.stderr.readline().strip().removeprefix("groups and metrics on ")
         import urllib.request
 
-        with urllib.request.urlopen(url + "/groups", timeout=10) as answer:
-            assert json.loads(answer.read()) == []
+        with urllib.request.urlopen(url + "/groups", timeout=10) as response:
+            assert json.loads(response.read()) == []
         taken = url.rpartition("/")[2]
         again = coterie("broker", "--memory", "--listen", "127.0.0.1:0", "--http", taken)
         assert (again.returncode, "choose another --http" in again.stderr) == (1, True)

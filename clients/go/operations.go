@@ -266,15 +266,15 @@ func (b *Broker) LeaderOf(topic string, options *LeaderOfOptions) (int, error) {
 	return result, err
 }
 
-// LoseAnswerOptions has what may be left out of LoseAnswer.
-type LoseAnswerOptions struct {
+// LoseResponseOptions has what may be left out of LoseResponse.
+type LoseResponseOptions struct {
 	Times    int
 	Group    string
 	ClientID string
 }
 
-// LoseAnswer: The next so many requests of that API are carried out, and never answered.
-func (b *Broker) LoseAnswer(api string, options *LoseAnswerOptions) (Rule, error) {
+// LoseResponse: The next so many requests of that API are carried out, and never answered.
+func (b *Broker) LoseResponse(api string, options *LoseResponseOptions) (Rule, error) {
 	arguments := map[string]any{"api": api}
 	if options != nil {
 		set(arguments, "times", options.Times)
@@ -282,7 +282,7 @@ func (b *Broker) LoseAnswer(api string, options *LoseAnswerOptions) (Rule, error
 		set(arguments, "client_id", options.ClientID)
 	}
 	var result Rule
-	err := b.call("lose_answer", arguments, &result)
+	err := b.call("lose_response", arguments, &result)
 	return result, err
 }
 

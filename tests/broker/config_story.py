@@ -28,7 +28,7 @@ from coterie.wire.messages.topics.create_topics import CreatableTopic, Creatable
 
 DATA = Path(__file__).parent / "data"
 STATIC = {"log.retention.hours": "24", "log.segment.bytes": "2000000", "message.max.bytes": "900000"}
-Answer = list[Any]
+Response = list[Any]
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 OF_TOPIC = [
@@ -54,7 +54,7 @@ class ConfigClient:
         self.socket = BrokerSocket(*address)
         self.wait_s = wait_s  # for a change to come from Kafka's controller to its broker
 
-    def create(self, name: str, configs: list[tuple[str, str | None]], *, validate_only: bool = False) -> Answer:
+    def create(self, name: str, configs: list[tuple[str, str | None]], *, validate_only: bool = False) -> Response:
         topic = CreatableTopic(name, 1, 1, configs=[CreatableTopicConfig(*c) for c in configs])
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=validate_only)
         result = self.socket.request(request).topics[0]
@@ -64,19 +64,21 @@ class ConfigClient:
         described = [[c.name, c.value, c.read_only, c.config_source] for c in every if c.name in named]
         return [result.error_code, result.error_message is not None, sorted(described)]
 
-    def alter(self, kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Answer:
+    def alter(
+        self, kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False
+    ) -> Response:
         resource = AlterConfigsResource(kind, name, [AlterableConfig(*change) for change in changes])
         result = self.socket.request(IncrementalAlterConfigsRequest([resource], validate_only)).responses[0]
         time.sleep(self.wait_s)
         return [result.error_code, result.error_message is not None, result.resource_type, result.resource_name]
 
-    def replace(self, kind: int, name: str, *values: tuple[str, str | None], validate_only: bool = False) -> Answer:
+    def replace(self, kind: int, name: str, *values: tuple[str, str | None], validate_only: bool = False) -> Response:
         resource = ReplacedResource(kind, name, [ReplacingConfig(*value) for value in values])
         result = self.socket.request(AlterConfigsRequest([resource], validate_only)).responses[0]
         time.sleep(self.wait_s)
         return [result.error_code, result.error_message is not None, result.resource_type, result.resource_name]
 
-    def describe(self, kind: int, name: str, keys: list[str] | None, version: int = 4, full: bool = True) -> Answer:
+    def describe(self, kind: int, name: str, keys: list[str] | None, version: int = 4, full: bool = True) -> Response:
         resource = DescribeConfigsResource(kind, name, keys)
         request = DescribeConfigsRequest([resource], include_synonyms=full, include_documentation=full)
         try:
@@ -90,7 +92,7 @@ class ConfigClient:
         ]
         return [result.error_code, result.error_message is not None, sorted(configs, key=lambda c: str(c[0]))]
 
-    def list(self, *kinds: int, version: int = 1) -> Answer:
+    def list(self, *kinds: int, version: int = 1) -> Response:
         result = self.socket.request(ListConfigResourcesRequest(list(kinds)), highest=version)
         return [result.error_code, sorted([c.resource_type, c.resource_name] for c in result.config_resources)]
 
@@ -264,20 +266,20 @@ def _groups() -> Iterator[tuple[Any, ...]]:
     yield "replace", GROUP, "g", ("consumer.session.timeout.ms", "46000")
 
 
-def answers_of(address: tuple[str, int], wait_s: float = 0.0) -> list[tuple[str, Answer]]:
+def responses_of(address: tuple[str, int], wait_s: float = 0.0) -> list[tuple[str, Response]]:
     """(step as JSON, answer) of every step."""
     client = ConfigClient(address, wait_s)
-    answers = [(json.dumps(step), getattr(client, step[0])(*step[1:])) for step in steps()]
+    responses = [(json.dumps(step), getattr(client, step[0])(*step[1:])) for step in steps()]
     client.socket.close()
-    return answers
+    return responses
 
 
 def _record(version: str) -> None:
     from coterie_conformance.servers.kafka import running
 
     with tempfile.TemporaryDirectory() as folder, running(version, Path(folder), STATIC) as address:
-        answers = answers_of(address, wait_s=0.3)
-    rows = ",\n".join(json.dumps(answer) for answer in answers)
+        responses = responses_of(address, wait_s=0.3)
+    rows = ",\n".join(json.dumps(response) for response in responses)
     (DATA / f"config-story-{version}.json").write_text(f"[\n{rows}\n]\n")
 
 

@@ -412,17 +412,17 @@ def test_offsets_deleted_of_no_partition(connection: BrokerSocket) -> None:
     """Of topics without partitions only an unknown one is in the answer (KafkaApis.handleOffsetDeleteRequest)."""
     connection.request(_committed(), highest=3)
     topics = [OffsetDeleteRequestTopic("t"), OffsetDeleteRequestTopic("nowhere")]
-    answer = connection.request(OffsetDeleteRequest("g", topics))
-    assert (answer.error_code, [(t.name, t.partitions) for t in answer.topics]) == (0, [("nowhere", [])])
+    response = connection.request(OffsetDeleteRequest("g", topics))
+    assert (response.error_code, [(t.name, t.partitions) for t in response.topics]) == (0, [("nowhere", [])])
 
 
 def test_each_topic_of_deleted_offsets_is_answered_once(connection: BrokerSocket) -> None:
     """OffsetDeleteResponse.Builder.merge: what was refused comes first. A topic with both was there twice."""
     connection.request(_committed(), highest=3)
     topics = [OffsetDeleteRequestTopic(name, _deleted(0, 7)) for name in ("t", "nowhere")]
-    answer = connection.request(OffsetDeleteRequest("g", topics))
+    response = connection.request(OffsetDeleteRequest("g", topics))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == [
+    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in response.topics] == [
         ("t", [(7, unknown), (0, ErrorCode.NONE)]),
         ("nowhere", [(0, unknown), (7, unknown)]),
     ]
@@ -488,8 +488,8 @@ def test_a_refusal_of_a_whole_produce(connection: BrokerSocket) -> None:
     ):
         partitions = [PartitionProduceData(0, good), PartitionProduceData(1, damaged)]
         request = ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=partitions)])
-        answered = connection.request(request, highest=11).responses[0].partition_responses
-        assert [(p.index, p.error_code, p.error_message is not None) for p in answered] == [
+        responded = connection.request(request, highest=11).responses[0].partition_responses
+        assert [(p.index, p.error_code, p.error_message is not None) for p in responded] == [
             (0, code, in_words),
             (1, code, in_words),
         ]
@@ -498,8 +498,8 @@ def test_a_refusal_of_a_whole_produce(connection: BrokerSocket) -> None:
 
 def test_an_old_produce_of_nothing(connection: BrokerSocket) -> None:
     request = ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, b"")])])
-    answered = connection.request(request, highest=2).responses[0].partition_responses[0]
-    assert (answered.error_code, answered.base_offset) == (0, -1)
+    responded = connection.request(request, highest=2).responses[0].partition_responses[0]
+    assert (responded.error_code, responded.base_offset) == (0, -1)
 
 
 def test_a_produce_adds_its_partition_to_the_transaction(connection: BrokerSocket) -> None:

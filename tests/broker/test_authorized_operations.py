@@ -22,10 +22,10 @@ def test_metadata_names_what_may_be_done_with_cluster_and_topics(version: int) -
             topics = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="nobody-made-this")]
             for asked in (False, True):
                 request = MetadataRequest(topics, False, asked, asked)
-                answer = await client.ask(request, MetadataResponse, version)
+                response = await client.ask(request, MetadataResponse, version)
                 in_cluster = CLUSTER if asked and version <= 10 else NOT_ASKED
-                assert answer.cluster_authorized_operations == in_cluster
-                operations = {t.name: t.topic_authorized_operations for t in answer.topics}
+                assert response.cluster_authorized_operations == in_cluster
+                operations = {t.name: t.topic_authorized_operations for t in response.topics}
                 # Kafka names them for a topic that does not exist as well.
                 assert set(operations.values()) == {TOPIC if asked else NOT_ASKED}
 
@@ -53,8 +53,8 @@ def test_describe_cluster_names_what_may_be_done_with_the_cluster(version: int) 
         async with broker() as connect:
             client = await connect()
             for asked in (False, True):
-                answer = await client.ask(DescribeClusterRequest(asked), DescribeClusterResponse, version)
-                assert answer.cluster_authorized_operations == (CLUSTER if asked else NOT_ASKED)
+                response = await client.ask(DescribeClusterRequest(asked), DescribeClusterResponse, version)
+                assert response.cluster_authorized_operations == (CLUSTER if asked else NOT_ASKED)
 
     run(story)
 
@@ -66,8 +66,8 @@ def test_a_broker_is_no_other_kind_of_endpoint(endpoint: int, code: ErrorCode) -
     async def story() -> None:
         async with broker() as connect:
             request = DescribeClusterRequest(True, endpoint)
-            answer = await (await connect()).ask(request, DescribeClusterResponse, 1)
-            assert (answer.error_code, answer.brokers, answer.controller_id) == (code, [], -1)
-            assert (answer.cluster_authorized_operations, answer.cluster_id) == (NOT_ASKED, "")
+            response = await (await connect()).ask(request, DescribeClusterResponse, 1)
+            assert (response.error_code, response.brokers, response.controller_id) == (code, [], -1)
+            assert (response.cluster_authorized_operations, response.cluster_id) == (NOT_ASKED, "")
 
     run(story)

@@ -163,12 +163,12 @@ def test_a_connection_that_stands_still_is_aborted_where_memory_is_lacking() -> 
             client, clock = await at.connect(kernel_bytes=4096), LoopClock()
             client.send(fetch(), 12)
             await quiet()
-            assert at.broker.answer_memory.short
+            assert at.broker.response_memory.short
             for _ in range(2):
                 at.broker.connections.abort_stalled()
                 clock.jump(0.01)
                 await quiet()
-            assert not at.broker.answer_memory.short
+            assert not at.broker.response_memory.short
             assert len(at.broker.connections) == 1
 
     run(story)
@@ -306,8 +306,8 @@ def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> No
                 client.send(produce(10, acks=0), 9)
             client.writer.close()
             await until(lambda: len(at.broker.connections) == 2, "the closed connection has ended")
-            answer = await other.ask(fetch(), FetchResponse, 12)
-            assert answer.responses[0].partitions[0].high_watermark == 10
+            response = await other.ask(fetch(), FetchResponse, 12)
+            assert response.responses[0].partitions[0].high_watermark == 10
 
     run(story)
 
@@ -418,8 +418,8 @@ def test_a_fetch_waits_no_longer_than_a_connection_may_be_idle() -> None:
         async with running(connections_max_idle_ms="100") as at:
             client = await at.connect()
             async with asyncio.timeout(5):
-                answer = await client.ask(fetch(wait_ms=2**31 - 1), FetchResponse, 12)
-            assert not answer.responses[0].partitions[0].records
+                response = await client.ask(fetch(wait_ms=2**31 - 1), FetchResponse, 12)
+            assert not response.responses[0].partitions[0].records
 
     run(story)
 

@@ -101,13 +101,13 @@ async def one_of_two() -> AsyncIterator[tuple[Broker, Client]]:
 def test_metadata_names_brokers_controller_and_leaders() -> None:
     async def story() -> None:
         async with one_of_two() as (_broker, client):
-            answer = await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, 9)
-            assert [(b.node_id, b.host, b.port, b.rack) for b in answer.brokers] == [
+            response = await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, 9)
+            assert [(b.node_id, b.host, b.port, b.rack) for b in response.brokers] == [
                 (ME, "one", 9092, "a"),
                 (OTHER, "two", 9093, None),
             ]
-            assert answer.controller_id == OTHER
-            partitions = answer.topics[0].partitions
+            assert response.controller_id == OTHER
+            partitions = response.topics[0].partitions
             assert [(p.error_code, p.leader_id, p.leader_epoch) for p in partitions] == [
                 (NONE, ME, 5),
                 (NONE, OTHER, 7),
@@ -129,7 +129,7 @@ def test_metadata_names_brokers_controller_and_leaders() -> None:
             ]
             cluster = await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)
             assert [(b.broker_id, b.host, b.port, b.rack) for b in cluster.brokers] == [
-                (b.node_id, b.host, b.port, b.rack) for b in answer.brokers
+                (b.node_id, b.host, b.port, b.rack) for b in response.brokers
             ]
             assert cluster.controller_id == OTHER
 
@@ -146,9 +146,9 @@ def test_the_coordinator_is_the_leader_of_the_keys_partition(key_type: int) -> N
                 state = PartitionState(leader, 0, (leader,), 1, 0, (1, 2))
                 broker.cluster.states[topic.name, index] = state
             wanted = [(ME, "one", 9092, 0), (OTHER, "two", 9093, 0)]
-            for index, answer in enumerate(wanted):
+            for index, response in enumerate(wanted):
                 one = await client.ask(FindCoordinatorRequest(keys[index], key_type), FindCoordinatorResponse, 3)
-                assert (one.node_id, one.host, one.port, one.error_code) == answer
+                assert (one.node_id, one.host, one.port, one.error_code) == response
             broker.cluster.update(OTHER, [LiveBroker(ME, "one", 9092)], {})
             one = await client.ask(FindCoordinatorRequest(keys[1], key_type), FindCoordinatorResponse, 3)
             assert (one.node_id, one.error_code) == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)

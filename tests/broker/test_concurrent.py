@@ -80,8 +80,8 @@ async def commit_in_transaction(client: Client, transactional_id: str, commit: T
     added = await client.ask(AddOffsetsToTxnRequest(*identity, commit.group_id), AddOffsetsToTxnResponse, 3)
     assert added.error_code == ErrorCode.NONE
     commit.transactional_id, commit.producer_id, commit.producer_epoch = identity
-    answered = await client.ask(commit, TxnOffsetCommitResponse, 3)
-    assert answered.topics[0].partitions[0].error_code == ErrorCode.NONE
+    responded = await client.ask(commit, TxnOffsetCommitResponse, 3)
+    assert responded.topics[0].partitions[0].error_code == ErrorCode.NONE
     ended = await client.ask(EndTxnRequest(*identity, True), EndTxnResponse, 3)
     assert ended.error_code == ErrorCode.NONE
 
@@ -109,8 +109,8 @@ async def good_path(client: Client, number: int, transactional: bool) -> None:
     else:
         topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(partition, number)])]
         commit = OffsetCommitRequest(group, generation, member, topics=topics)
-        answered = await client.ask(commit, OffsetCommitResponse, 8)
-        assert answered.topics[0].partitions[0].error_code == ErrorCode.NONE
+        responded = await client.ask(commit, OffsetCommitResponse, 8)
+        assert responded.topics[0].partitions[0].error_code == ErrorCode.NONE
     fetch = OffsetFetchRequest(group, [OffsetFetchRequestTopic("t", [partition])], require_stable=True)
     fetched = await client.ask(fetch, OffsetFetchResponse, 7)
     assert fetched.topics[0].partitions[0].committed_offset == number

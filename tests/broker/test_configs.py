@@ -28,11 +28,11 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.primitives import NULL_UUID
 from tests.broker import config_story
-from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, Answer, ConfigClient
+from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, ConfigClient, Response
 from tests.broker.test_settings_table import SINCE_4_4
 
 
-def _kafka(version: str) -> list[tuple[str, Answer]]:
+def _kafka(version: str) -> list[tuple[str, Response]]:
     return [tuple(row) for row in json.loads((DATA / f"config-story-{version}.json").read_text())]
 
 
@@ -52,18 +52,18 @@ UNSERVED = {
 }
 
 
-def _refused_here(step: str, answer: Answer) -> bool:
+def _refused_here(step: str, response: Response) -> bool:
     action, kind, name, *rest = json.loads(step)
     if (kind, name) != (GROUP, "g"):
         return False
     if action == "describe":
-        return "share.auto.offset.reset" in rest[0] and "by_duration" not in repr(answer)
-    return UNSERVED.get((action, rest[0][0])) == answer
+        return "share.auto.offset.reset" in rest[0] and "by_duration" not in repr(response)
+    return UNSERVED.get((action, rest[0][0])) == response
 
 
-def _of_4_3(answer: Answer) -> Answer:
+def _of_4_3(response: Response) -> Response:
     """Without the rows of settings that came later."""
-    return [[row for row in part if row[0] not in SINCE_4_4] if _is_table(part) else part for part in answer]
+    return [[row for row in part if row[0] not in SINCE_4_4] if _is_table(part) else part for part in response]
 
 
 def _is_table(part: object) -> bool:
@@ -73,19 +73,19 @@ def _is_table(part: object) -> bool:
 def test_settings_are_described_and_altered_as_by_kafka(levels: None) -> None:
     """Each answer is that of Kafka 3.9.1 or of 4.3.0, where the two differ."""
 
-    async def run() -> list[tuple[str, Answer]]:
+    async def run() -> list[tuple[str, Response]]:
         broker = Broker(BrokerSettings(config_story.STATIC))
         address = await broker.start("127.0.0.1", 0)
-        answers = await asyncio.to_thread(config_story.answers_of, address)
+        responses = await asyncio.to_thread(config_story.responses_of, address)
         await broker.stop()
-        return answers
+        return responses
 
     theirs = zip(_kafka("3.9.1"), _kafka("4.3.0"), strict=True)
     different = []
-    for (step, answer), ((step_3, answer_3), (step_4, answer_4)) in zip(asyncio.run(run()), theirs, strict=True):
+    for (step, response), ((step_3, response_3), (step_4, response_4)) in zip(asyncio.run(run()), theirs, strict=True):
         assert step == step_3 == step_4
-        if _of_4_3(answer) not in (answer_3, answer_4) and not _refused_here(step, answer):
-            different.append(f"{step}\n  coterie: {answer}\n  3.9.1: {answer_3}\n  4.3.0: {answer_4}")
+        if _of_4_3(response) not in (response_3, response_4) and not _refused_here(step, response):
+            different.append(f"{step}\n  coterie: {response}\n  3.9.1: {response_3}\n  4.3.0: {response_4}")
     assert not different, "\n".join(different)
 
 

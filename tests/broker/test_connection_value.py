@@ -11,7 +11,7 @@ from coterie.authentication.principal import ANONYMOUS
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.connection import Authentication, Software
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings.listeners import Listener
@@ -48,7 +48,7 @@ class Client:
 
         return handle
 
-    def is_answered(self, request: Message, version: int) -> bool:
+    def has_response(self, request: Message, version: int) -> bool:
         """False where the connection was closed for it."""
         self.transport.written.clear()
         self.accepted.data_received(encode_request(1, "one", request, version))
@@ -62,8 +62,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def test_every_call_has_its_connection(client: Client) -> None:
-    assert client.is_answered(HEARTBEATS, 4)
-    assert client.is_answered(HEARTBEATS, 3)
+    assert client.has_response(HEARTBEATS, 4)
+    assert client.has_response(HEARTBEATS, 3)
     assert all(call.connection is client.connection for call in client.calls)
     assert (client.connection.host, client.connection.port) == ("/127.0.0.1", 9092)
     assert client.connection.listener.name == "INTERNAL"
@@ -73,30 +73,30 @@ def test_every_call_has_its_connection(client: Client) -> None:
 
 def test_the_software_is_that_of_a_valid_api_versions(client: Client) -> None:
     """As Kafka's channel registers it."""
-    assert client.is_answered(ApiVersionsRequest("not a name", "1"), 3)
+    assert client.has_response(ApiVersionsRequest("not a name", "1"), 3)
     assert client.connection.software == Software()
-    assert client.is_answered(ApiVersionsRequest("kgo", "1.2"), 3)
+    assert client.has_response(ApiVersionsRequest("kgo", "1.2"), 3)
     assert client.connection.software == Software("kgo", "1.2")
     assert client.broker.clients.seen.get("one", "/127.0.0.1").software == "kgo 1.2"
 
 
 def test_without_authentication_only_its_requests_are_handled(client: Client) -> None:
     client.connection.authentication = Authentication()
-    assert client.is_answered(ApiVersionsRequest("kgo", "1"), 3)
-    assert not client.is_answered(HEARTBEATS, 4)
+    assert client.has_response(ApiVersionsRequest("kgo", "1"), 3)
+    assert not client.has_response(HEARTBEATS, 4)
     assert [call.api_version for call in client.calls] == [3]
 
 
 @pytest.mark.parametrize(("session_ends_s", "is_handled"), [(float("inf"), True), (0.0, False)])
 def test_a_session_has_an_end(client: Client, session_ends_s: float, is_handled: bool) -> None:
     client.connection.authentication = Authentication("PLAIN", True, session_ends_s)
-    assert client.is_answered(HEARTBEATS, 4) == is_handled
+    assert client.has_response(HEARTBEATS, 4) == is_handled
 
 
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (CannotAnswer("no more"), "closing the connection from /127.0.0.1: no more"),
+        (CannotRespond("no more"), "closing the connection from /127.0.0.1: no more"),
         (KeyError("a bug"), "Heartbeat from /127.0.0.1 failed; its connection is closed"),
     ],
 )

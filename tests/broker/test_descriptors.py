@@ -128,9 +128,9 @@ def test_more_partitions_than_descriptors_are_refused(tmp_path: Path) -> None:
         await client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         before, names = open_descriptors(), sorted(os.listdir(tmp_path))
         with descriptors(100):
-            answer = await client.ask(CreateTopicsRequest([CreatableTopic("t", 200, 1)]), CreateTopicsResponse, 7)
-            assert answer.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
-            assert "raise ulimit -n" in (answer.topics[0].error_message or "")
+            response = await client.ask(CreateTopicsRequest([CreatableTopic("t", 200, 1)]), CreateTopicsResponse, 7)
+            assert response.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
+            assert "raise ulimit -n" in (response.topics[0].error_message or "")
             assert (open_descriptors(), sorted(os.listdir(tmp_path))) == (before, names)
             small = await client.ask(CreateTopicsRequest([CreatableTopic("t", 3, 1)]), CreateTopicsResponse, 7)
             assert small.topics[0].error_code == 0
@@ -151,8 +151,8 @@ def test_a_request_for_more_than_ten_thousand_partitions_is_refused() -> None:
             client = await at.connect()
             request = CreateTopicsRequest([CreatableTopic("a", 9_999, 1), CreatableTopic("b", -1, 1)])
             request.topics.append(CreatableTopic("c", 1, 1))
-            answer = await client.ask(request, CreateTopicsResponse, 7)
-            assert [t.error_code for t in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 3
+            response = await client.ask(request, CreateTopicsResponse, 7)
+            assert [t.error_code for t in response.topics] == [ErrorCode.POLICY_VIOLATION] * 3
             assert set(at.broker.topics.by_name) == {"t"}
 
     run(story)
@@ -181,22 +181,22 @@ def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch
                 client.ask(CreateTopicsRequest([CreatableTopic("large", 200, 1)]), CreateTopicsResponse, 7)
             )
             await until(lambda: made, "the creation has begun")
-            answers = 0
+            responses = 0
             while not creating.done():
                 again = CreateTopicsRequest([CreatableTopic("large", 1, 1)])
                 second = await other.ask(again, CreateTopicsResponse, 7)
                 assert second.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-                answers += 1
-            assert answers > 5
+                responses += 1
+            assert responses > 5
             assert creating.result().topics[0].error_code == 0
             request = DeleteTopicsRequest([DeleteTopicState("large")])
             deleting = asyncio.create_task(client.ask(request, DeleteTopicsResponse, 6))
             await until(lambda: removed, "the deletion has begun")
-            answers = 0
+            responses = 0
             while not deleting.done():
                 await other.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-                answers += 1
-            assert answers > 5
+                responses += 1
+            assert responses > 5
             assert "large" not in at.broker.topics.by_name
 
     run(story)

@@ -180,37 +180,37 @@ def test_a_plain_request_is_answered_without_error(key: int, version: int) -> No
         async with broker() as connect:
             client = await connect()
             made = await prepare(client)
-            answer = await client.ask(REQUESTS[key](made), APIS[key].response, version)
-            assert not any(error_codes(answer)), answer
-            CHECKS.get(key, lambda a, v: None)(answer, version)
+            response = await client.ask(REQUESTS[key](made), APIS[key].response, version)
+            assert not any(error_codes(response)), response
+            CHECKS.get(key, lambda a, v: None)(response, version)
 
     run(story)
 
 
-def _described(answer: Any, version: int) -> None:
-    live, simple = answer.groups
+def _described(response: Any, version: int) -> None:
+    live, simple = response.groups
     assert (live.group_state, live.protocol_type, len(live.members)) == ("CompletingRebalance", "consumer", 1)
     assert (simple.group_state, simple.members) == ("Empty", [])
 
 
-def _listed(answer: Any, version: int) -> None:
-    assert {g.group_id for g in answer.groups} == {"live", "simple"}
+def _listed(response: Any, version: int) -> None:
+    assert {g.group_id for g in response.groups} == {"live", "simple"}
     if version >= 5:
-        assert {g.group_type for g in answer.groups} == {"classic"}
+        assert {g.group_type for g in response.groups} == {"classic"}
 
 
-def _configs(answer: Any, version: int) -> None:
-    topic, node = answer.results
+def _configs(response: Any, version: int) -> None:
+    topic, node = response.results
     assert {c.name: c.value for c in topic.configs}["retention.ms"] == "604800000"
     assert {c.name: c.value for c in node.configs}["num.partitions"] == "1"
 
 
-def _ended(answer: Any, version: int) -> None:
-    assert answer.topics[0].partitions[0].end_offset == 1
+def _ended(response: Any, version: int) -> None:
+    assert response.topics[0].partitions[0].end_offset == 1
 
 
-def _offset(answer: Any, version: int) -> None:
-    partition = answer.topics[0].partitions[0]
+def _offset(response: Any, version: int) -> None:
+    partition = response.topics[0].partitions[0]
     assert (partition.old_style_offsets == [1]) if version == 0 else (partition.offset == 1)
 
 

@@ -39,15 +39,15 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
 def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
     async def story() -> None:
         async with broker() as connect:
-            answer = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
-            assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == supported
-            finalized = [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features]
+            response = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
+            assert {f.name: (f.min_version, f.max_version) for f in response.supported_features} == supported
+            finalized = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
             assert finalized == [
                 ("group.version", 1, 1),
                 ("metadata.version", 33, 33),
                 ("transaction.version", 2, 2),
             ]
-            assert answer.finalized_features_epoch == 0
+            assert response.finalized_features_epoch == 0
 
     run(story)
 
@@ -58,8 +58,8 @@ def test_client_software_has_a_plain_name(name: str) -> None:
         async with broker() as connect:
             client = await connect()
             for request in (ApiVersionsRequest(name, "1"), ApiVersionsRequest("x", name)):
-                answer = await client.ask(request, ApiVersionsResponse, 3)
-                assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+                response = await client.ask(request, ApiVersionsResponse, 3)
+                assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
 
     run(story)
 
@@ -86,8 +86,8 @@ def test_a_client_may_name_the_broker_that_it_means(cluster: str | None, node_id
             cluster_id = own if cluster == "this" else cluster
             for version in (4, 5):
                 request = ApiVersionsRequest("x", "1", cluster_id, node_id)
-                answer = await client.ask(request, ApiVersionsResponse, version)
-                assert answer.error_code == (error if version == 5 else ErrorCode.NONE)
+                response = await client.ask(request, ApiVersionsResponse, version)
+                assert response.error_code == (error if version == 5 else ErrorCode.NONE)
 
     run(story)
 
@@ -123,10 +123,12 @@ def test_a_level_is_set_as_by_kafka(version: int, name: str, level: int, upgrade
     async def story() -> None:
         async with broker() as connect:
             update = FeatureUpdateKey(name, level, upgrade_type != UPGRADE, upgrade_type)
-            answer = await (await connect()).ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, version)
-            assert answer.error_code == code
+            response = await (await connect()).ask(
+                UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, version
+            )
+            assert response.error_code == code
             expected = [] if code or version >= 2 else [name]
-            assert [(r.feature, r.error_code) for r in answer.results] == [(n, 0) for n in expected]
+            assert [(r.feature, r.error_code) for r in response.results] == [(n, 0) for n in expected]
 
     run(story)
 
@@ -159,8 +161,8 @@ def test_a_level_that_was_changed_is_reported() -> None:
         async with broker() as connect:
             client = await connect()
             update = FeatureUpdateKey(TRANSACTION_VERSION, 1, True, SAFE_DOWNGRADE)
-            answer = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
-            assert not answer.error_code
+            received = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
+            assert not received.error_code
             response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
             levels = {f.name: f.max_version_level for f in response.finalized_features}
             assert (levels[TRANSACTION_VERSION], response.finalized_features_epoch) == (1, 1)
@@ -193,9 +195,9 @@ def test_a_cluster_with_older_brokers_has_no_feature_and_no_topic_ids() -> None:
     async def story() -> None:
         async with broker(inter_broker_protocol_version="2.6") as connect:
             client = await connect()
-            answer = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
-            assert (answer.supported_features, answer.finalized_features) == ([], [])
-            last = {row.api_key: row.max_version for row in answer.api_keys}
+            response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
+            assert (response.supported_features, response.finalized_features) == ([], [])
+            last = {row.api_key: row.max_version for row in response.api_keys}
             assert (last[0], last[1], last[3], last[8], last[9], last[20]) == (12, 12, 9, 9, 9, 5)
             assert not last.keys() & {68, 69, 75}
             request = ConsumerGroupHeartbeatRequest(

@@ -71,7 +71,7 @@ def open_session(sessions: FetchSessions, now_ms: int, size: int = 1, *, replica
     request = of({f"t{n}": 0 for n in range(size)}, replica_id=replica_id)
     fetch = sessions.begin(request, False, now_ms)
     read = [(key, p, PartitionData(0, 0, 0, 0, 0)) for key, p in fetch.partitions.items()]
-    return sessions.answer(fetch, read, now_ms).session_id
+    return sessions.respond(fetch, read, now_ms).session_id
 
 
 def use(sessions: FetchSessions, session_id: int, epoch: int, now_ms: int) -> None:
@@ -150,9 +150,9 @@ def test_the_epoch_decides_what_a_request_is(epoch: int, exists: bool, code: Err
             opened = await client.ask(of({"t": 0}), FetchResponse, 12)
             session = opened.session_id if exists else opened.session_id % 1000 + 1
             assert opened.session_id > 0
-            answer = await client.ask(of({"t": 0}, session, epoch), FetchResponse, 12)
-            assert (error_of(answer.error_code), bool(answer.session_id)) == (code, in_session)
-            has_records = [bool(p.records) for topic in answer.responses for p in topic.partitions]
+            response = await client.ask(of({"t": 0}, session, epoch), FetchResponse, 12)
+            assert (error_of(response.error_code), bool(response.session_id)) == (code, in_session)
+            has_records = [bool(p.records) for topic in response.responses for p in topic.partitions]
             assert has_records == ([] if code else [True])
 
     run(story)
@@ -165,8 +165,8 @@ def test_a_full_fetch_ends_the_session_that_it_names() -> None:
             await make_topic(client)
             opened = await client.ask(of({"t": 0}), FetchResponse, 12)
             await client.ask(of({"t": 0}, opened.session_id, -1), FetchResponse, 12)
-            answer = await client.ask(of({}, opened.session_id, 1), FetchResponse, 12)
-            assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            response = await client.ask(of({}, opened.session_id, 1), FetchResponse, 12)
+            assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
     run(story)
 
@@ -178,12 +178,12 @@ def test_a_session_outlives_its_connection_and_ends_when_all_is_forgotten() -> N
             await make_topic(client)
             opened = await client.ask(of({"t": 0}), FetchResponse, 12)
             client.writer.close()
-            answer = await other.ask(of({}, opened.session_id, 1), FetchResponse, 12)
-            assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, opened.session_id)
-            answer = await other.ask(of({}, opened.session_id, 2, forgotten=("t",)), FetchResponse, 12)
-            assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-            answer = await other.ask(of({}, opened.session_id, 3), FetchResponse, 12)
-            assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            response = await other.ask(of({}, opened.session_id, 1), FetchResponse, 12)
+            assert (response.error_code, response.session_id) == (ErrorCode.NONE, opened.session_id)
+            response = await other.ask(of({}, opened.session_id, 2, forgotten=("t",)), FetchResponse, 12)
+            assert (response.error_code, response.session_id) == (ErrorCode.NONE, 0)
+            response = await other.ask(of({}, opened.session_id, 3), FetchResponse, 12)
+            assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
     run(story)
 
@@ -200,8 +200,8 @@ def test_what_had_records_is_read_last_the_next_time() -> None:
             for epoch, written in enumerate((("a",), ("a", "b"), ("c", "a")), 1):
                 for name in written:
                     await client.ask(produce(topic=name), ProduceResponse, 9)
-                answer = await client.ask(of({}, opened.session_id, epoch), FetchResponse, 12)
-                orders.append([t.topic for t in answer.responses])
+                response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, 12)
+                orders.append([t.topic for t in response.responses])
             # Nobody moved on, so each answer repeats what the one before held.
             assert orders == [["a"], ["b", "a"], ["c", "b", "a"]]
 
@@ -215,10 +215,10 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
             await make_topic(client)
             ids = await topic_ids(client)
             opened = await client.ask(of({"t": 0}, ids=ids), FetchResponse, 13)
-            answer = await client.ask(of({"t": 0}, opened.session_id, 1), FetchResponse, 12)
-            assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-            answer = await client.ask(of({}, opened.session_id, 1), FetchResponse, 13)
-            assert (answer.error_code, answer.responses) == (ErrorCode.NONE, [])
+            response = await client.ask(of({"t": 0}, opened.session_id, 1), FetchResponse, 12)
+            assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+            response = await client.ask(of({}, opened.session_id, 1), FetchResponse, 13)
+            assert (response.error_code, response.responses) == (ErrorCode.NONE, [])
 
     run(story)
 
@@ -243,8 +243,8 @@ def test_a_topic_deleted_during_a_session(version: int, deleted: ErrorCode, made
                     await client.ask(DeleteTopicsRequest(topic_names=["t"]), DeleteTopicsResponse, 5)
                 if epoch == 3:
                     await make_topic(client, "t")
-                answer = await client.ask(of({}, opened.session_id, epoch), FetchResponse, version)
-                assert [p.error_code for t in answer.responses for p in t.partitions] == [code]
+                response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, version)
+                assert [p.error_code for t in response.responses for p in t.partitions] == [code]
 
     run(story)
 
@@ -259,8 +259,8 @@ def test_only_consumers_read_what_is_committed(version: int, replica_id: int, ab
             request = of({"t": 0}, epoch=-1, ids=await topic_ids(client))
             request.isolation_level = 1
             request.replica_id, request.replica_state = replica_id, ReplicaState(replica_id)
-            answer = await client.ask(request, FetchResponse, version)
-            assert answer.responses[0].partitions[0].aborted_transactions == aborted
+            response = await client.ask(request, FetchResponse, version)
+            assert response.responses[0].partitions[0].aborted_transactions == aborted
 
     run(story)
 
@@ -275,8 +275,8 @@ def test_a_request_that_is_overtaken_by_the_next_is_refused() -> None:
             waiting.max_wait_ms = 20_000
             client.send(waiting, 12)
             while True:  # until the broker has taken the waiting one up
-                answer = await other.ask(of({}, opened.session_id, 2), FetchResponse, 12)
-                if not answer.error_code:
+                response = await other.ask(of({}, opened.session_id, 2), FetchResponse, 12)
+                if not response.error_code:
                     break
             await other.ask(produce(), ProduceResponse, 9)
             frame = await client.frame()
@@ -286,8 +286,8 @@ def test_a_request_that_is_overtaken_by_the_next_is_refused() -> None:
 
 
 async def topic_ids(client: Client) -> dict[str, bytes]:
-    answer = await client.ask(MetadataRequest(None), MetadataResponse, 12)
-    return {topic.name or "": topic.topic_id for topic in answer.topics}
+    response = await client.ask(MetadataRequest(None), MetadataResponse, 12)
+    return {topic.name or "": topic.topic_id for topic in response.topics}
 
 
 # -- the property ------------------------------------------------------------------------------------------------------
@@ -317,21 +317,21 @@ class Merged:
         changed = {name: offset for name, offset in self.wanted.items() if self.sent.get(name) != offset}
         forgotten = tuple(self.sent.keys() - self.wanted.keys())
         request = of(changed, self.session, self.epoch, forgotten=forgotten, ids=ids)
-        answer = await self.client.ask(request, FetchResponse, self.version)
-        assert answer.error_code == ErrorCode.NONE
+        response = await self.client.ask(request, FetchResponse, self.version)
+        assert response.error_code == ErrorCode.NONE
         for name in forgotten:
             self.view.pop(name, None)
         self.sent = dict(self.wanted)
         names = {topic_id: name for name, topic_id in ids.items()}
-        for topic in answer.responses:
+        for topic in response.responses:
             for data in topic.partitions:
                 self.view[topic.topic or names[topic.topic_id]] = plain(data)
         # What an answer leaves out has what it had, without records and without an error.
-        answered = {topic.topic or names[topic.topic_id] for topic in answer.responses}
-        for name in self.view.keys() - answered:
+        responded = {topic.topic or names[topic.topic_id] for topic in response.responses}
+        for name in self.view.keys() - responded:
             self.view[name]["records"] = b""
             assert not self.view[name]["error_code"]
-        self.session = answer.session_id
+        self.session = response.session_id
         self.epoch = next_epoch(self.epoch) if self.session else 0
         if not self.session:
             self.sent = {}

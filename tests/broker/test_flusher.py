@@ -69,24 +69,24 @@ class Story:
     def __init__(self) -> None:
         self.disk, self.logs = Disk(), [Log() for _ in range(LOGS)]
         self.failures: list[OSError] = []
-        self.answered: list[int] = []
+        self.responded: list[int] = []
         self.waiting: dict[int, tuple[Log, int]] = {}
         self.flusher = Flusher(self.disk, self.disk.sync, self.failures.append)  # type: ignore[arg-type]
 
-    def append(self, number: int, *, answer: bool) -> None:
+    def append(self, number: int, *, response: bool) -> None:
         log = self.logs[number]
-        size, token = log.append(), len(self.answered) + len(self.waiting)
-        if not answer:
+        size, token = log.append(), len(self.responded) + len(self.waiting)
+        if not response:
             self.flusher.after_sync(log)  # type: ignore[arg-type]
             return
         self.waiting[token] = (log, size)
-        self.flusher.after_sync(log, lambda: self._answer(token))  # type: ignore[arg-type]
+        self.flusher.after_sync(log, lambda: self._respond(token))  # type: ignore[arg-type]
 
-    def _answer(self, token: int) -> None:
+    def _respond(self, token: int) -> None:
         log, size = self.waiting.pop(token)
         assert log.segments[-1].file.synced >= size, "a response before its record is on the disk"
         assert not self.failures, "a response after a failed sync"
-        self.answered.append(token)
+        self.responded.append(token)
 
 
 steps = st.lists(
@@ -109,14 +109,14 @@ def test_every_response_follows_a_sync_that_began_after_its_append(
         else:
             assert isinstance(step, tuple)
             kind, number = step
-            at.append(number, answer=kind == "answer")
+            at.append(number, response=kind == "answer")
         if not at.failures:
             behind = [log for log in at.logs if log.segments[-1].file.synced < log.segments[-1].file.size()]
             syncing = [log for log in at.logs if at.flusher.is_syncing(log)]  # type: ignore[arg-type]
             assert all(log.flushing.high_watermark(log.end_offset) <= log.segments[-1].file.synced for log in at.logs)
             assert {id(log) for log, _ in at.waiting.values()} <= {id(log) for log in syncing}
             assert {id(log) for log in behind} <= {id(log) for log in syncing}
-    assert at.answered == sorted(at.answered), "in the order of the requests"
+    assert at.responded == sorted(at.responded), "in the order of the requests"
     if at.failures:
         assert at.failures == [error]
         assert at.disk.syncs == fails, "no sync after the failed one"
@@ -128,25 +128,25 @@ def test_every_response_follows_a_sync_that_began_after_its_append(
 def test_requests_share_the_next_sync() -> None:
     at = Story()
     for number in (0, 1):
-        at.append(number, answer=True)
+        at.append(number, response=True)
     at.disk.turn()
     assert at.disk.syncs == 1, "the requests of one turn share a sync"
     for number in (1, 2, 1, 0):
-        at.append(number, answer=True)
+        at.append(number, response=True)
     at.disk.end()
-    assert (at.answered, at.disk.syncs) == ([0, 1], 2)
+    assert (at.responded, at.disk.syncs) == ([0, 1], 2)
     at.disk.end()
-    assert (at.answered, at.disk.syncs) == ([0, 1, 2, 3, 4, 5], 2)
+    assert (at.responded, at.disk.syncs) == ([0, 1, 2, 3, 4, 5], 2)
 
 
 def test_the_failure_of_a_logs_own_sync_ends_the_flusher_once() -> None:
     at, error = Story(), OSError(errno.EIO, "the disk failed")
-    at.append(0, answer=True)
+    at.append(0, response=True)
     at.disk.turn()
     at.flusher.fail(error)
     at.flusher.fail(OSError(errno.EIO, "again"))
     at.disk.end()
-    assert (at.failures, at.answered) == ([error], [])
+    assert (at.failures, at.responded) == ([error], [])
 
 
 def test_files_are_synced_in_a_thread_and_the_result_comes_to_the_loop() -> None:

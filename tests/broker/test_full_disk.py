@@ -102,7 +102,7 @@ def test_a_coordinator_without_its_topic_is_not_available(disk: Disk) -> None:
                 request = requests(NOTHING_MADE)[key]
                 if key == 22:
                     request.transactional_id, request.transaction_timeout_ms = "x", 60_000  # type: ignore[attr-defined]
-                answer = await client.ask(request, APIS[key].response, version_of(key))
-                assert set(error_codes(answer)) - {0} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}, answer
+                response = await client.ask(request, APIS[key].response, version_of(key))
+                assert set(error_codes(response)) - {0} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}, response
 
     run(story)

@@ -98,13 +98,13 @@ def test_sync_group(version: int) -> None:
             named: dict[str, Any] = {} if version < 5 else {"protocol_type": "consumer", "protocol_name": "range"}
             instance = "i" if version >= 3 else None
             waiting = SyncGroupRequest("g", 2, joined.member_id, instance, **named)
-            answer = asyncio.create_task(other.ask(waiting, SyncGroupResponse, version))
+            response = asyncio.create_task(other.ask(waiting, SyncGroupResponse, version))
             await quiet()
-            assert not answer.done()
+            assert not response.done()
             shares = [SyncGroupRequestAssignment(m, m.encode()) for m in (leader, joined.member_id)]
             request = SyncGroupRequest("g", 2, leader, assignments=shares, **named)
             assert (await client.ask(request, SyncGroupResponse, version)).assignment == leader.encode()
-            assert (await answer).assignment == joined.member_id.encode()
+            assert (await response).assignment == joined.member_id.encode()
 
     run(story)
 
@@ -150,8 +150,8 @@ def test_leave_group(version: int) -> None:
             member = await stable(client)
             if version < 3:
                 for who, code in (("nobody", UNKNOWN), (member, NONE)):
-                    answer = await client.ask(LeaveGroupRequest("g", who), LeaveGroupResponse, version)
-                    assert answer.error_code == code
+                    response = await client.ask(LeaveGroupRequest("g", who), LeaveGroupResponse, version)
+                    assert response.error_code == code
             else:
                 other = await connect()
                 waiting = asyncio.create_task(join(other, static="i"))
@@ -164,9 +164,9 @@ def test_leave_group(version: int) -> None:
                     MemberIdentity(member),
                     MemberIdentity("", "i"),
                 ]
-                answer = await client.ask(LeaveGroupRequest("g", members=left), LeaveGroupResponse, version)
-                assert answer.error_code == NONE
-                assert [m.error_code for m in answer.members] == [UNKNOWN, UNKNOWN, NONE, NONE]
+                response = await client.ask(LeaveGroupRequest("g", members=left), LeaveGroupResponse, version)
+                assert response.error_code == NONE
+                assert [m.error_code for m in response.members] == [UNKNOWN, UNKNOWN, NONE, NONE]
             described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
             assert described.groups[0].group_state == "Empty"
 
@@ -203,9 +203,9 @@ def test_offset_delete() -> None:
 async def listed(
     client: Client, version: int, states: list[str] | None = None, types: list[str] | None = None
 ) -> list[ListedGroup]:
-    answer = await client.ask(ListGroupsRequest(states or [], types or []), ListGroupsResponse, version)
-    assert answer.error_code == NONE
-    return answer.groups
+    response = await client.ask(ListGroupsRequest(states or [], types or []), ListGroupsResponse, version)
+    assert response.error_code == NONE
+    return response.groups
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -35,8 +35,8 @@ Change = Callable[[Broker, str, str], Awaitable[None]]
 
 
 def _get(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        body: bytes = answer.read()
+    with urllib.request.urlopen(url, timeout=10) as response:
+        body: bytes = response.read()
         return body
 
 
@@ -279,8 +279,8 @@ def test_a_host_header_of_strangers_is_refused() -> None:
         for name in hosts:
             connection.putheader("Host", name)
         connection.endheaders()
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+        response = connection.getresponse()
+        return response.status, response.read().decode()
 
     async def story(broker: Broker, server: str, url: str) -> None:
         async def ask(*hosts: str, path: str = "/groups") -> tuple[int, str]:

@@ -131,7 +131,7 @@ def test_high_watermarks_are_kept_for_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "last_epoch", "answer"),
+    ("offset", "last_epoch", "response"),
     [
         (1, 0, (0, -1, -1, True)),
         (2, 0, (0, -1, -1, True)),
@@ -142,7 +142,7 @@ def test_high_watermarks_are_kept_for_kafka() -> None:
     ],
 )
 def test_a_fetch_behind_the_end_of_its_last_epoch(
-    offset: int, last_epoch: int, answer: tuple[int, int, int, bool]
+    offset: int, last_epoch: int, response: tuple[int, int, int, bool]
 ) -> None:
     """KIP-595: the log has epochs 0 and 2, of two and two records."""
 
@@ -159,7 +159,7 @@ def test_a_fetch_behind_the_end_of_its_last_epoch(
             request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchTopic("t", partitions=[asked])])
             data = (await client.ask(request, FetchResponse, 12)).responses[0].partitions[0]
             end = data.diverging_epoch
-            assert (data.error_code, end.epoch, end.end_offset, bool(data.records)) == answer
+            assert (data.error_code, end.epoch, end.end_offset, bool(data.records)) == response
         finally:
             client.writer.close()
             await running.stop()

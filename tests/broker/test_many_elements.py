@@ -117,8 +117,8 @@ def test_metadata_answers_each_name_once() -> None:
         async with running() as at:
             client = await at.connect()
             asked = MetadataRequest([MetadataRequestTopic(name=n) for n in ("", "t", "..")] * 33_000)
-            answer = await client.ask(asked, MetadataResponse, 9)
-            assert [(t.name, t.error_code) for t in answer.topics] == [
+            response = await client.ask(asked, MetadataResponse, 9)
+            assert [(t.name, t.error_code) for t in response.topics] == [
                 ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
                 ("t", ErrorCode.NONE),
                 ("..", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -151,8 +151,8 @@ def test_a_commit_of_many_partitions_that_do_not_exist_takes_no_square_of_the_ti
             client = await at.connect()
             unknown = [OffsetCommitRequestPartition(p % 2 * p, 1, -1, committed_metadata="") for p in range(90_000)]
             asked = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=unknown)])
-            answer = await client.ask(asked, OffsetCommitResponse, 8)
-            codes = [p.error_code for t in answer.topics for p in t.partitions]
+            response = await client.ask(asked, OffsetCommitResponse, 8)
+            codes = [p.error_code for t in response.topics for p in t.partitions]
             assert (len(codes), codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) == (90_000, 45_000)
 
     run(story)

@@ -57,7 +57,7 @@ def send(client: socket.socket, data: bytes, timeout_s: float = 2.0) -> None:
         client.sendall(data)
 
 
-def until_answered(address: Address) -> None:
+def until_responded(address: Address) -> None:
     """A request on a new connection has its response: what came before is handled."""
     with connected(address, 1) as [client]:
         client.sendall(encode_request(1, "c", MetadataRequest([]), 9))
@@ -72,14 +72,14 @@ def one_large_request(address: Address) -> None:
     with connected(address, 1) as [client]:
         send(client, struct.pack(">i", 120 * MIB))
         send(client, bytes(100 * MIB))
-        until_answered(address)
+        until_responded(address)
 
 
 def many_requests_that_never_end(address: Address) -> None:
     with connected(address, 24) as clients:
         for client in clients:
             send(client, struct.pack(">i", 9 * MIB) + bytes(8 * MIB), 1.0)
-        until_answered(address)
+        until_responded(address)
 
 
 def many_elements(address: Address) -> None:
@@ -121,7 +121,7 @@ def responses_that_nobody_reads(address: Address) -> None:
         for client in clients:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             client.sendall(fetch())
-        until_answered(address)
+        until_responded(address)
 
 
 def one_large_fetch(address: Address) -> None:
@@ -176,7 +176,7 @@ def pushed_metrics(address: Address) -> None:
     with connected(address, 8) as clients:
         for client in clients:
             send(client, framed(PushTelemetryRequest(bytes(16), 1, metrics=bytes(12 * MIB)), 0))
-        until_answered(address)
+        until_responded(address)
 
 
 # -- the rows ---------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def grown_by(folder: Path, bound: Bound, settings: tuple[str, ...]) -> int:
     broker = BrokerProcess(folder, *options, log=folder.parent / "log")
     try:
         address = "127.0.0.1", broker.port
-        until_answered(address)
+        until_responded(address)
         Path(f"/proc/{broker.process.pid}/clear_refs").write_text("5")  # the peak begins here
         before = status(broker.process.pid, "VmRSS")
         bound.attack(address)

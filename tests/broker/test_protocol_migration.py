@@ -125,8 +125,8 @@ def commit_in_every_version(story: Migration) -> None:
                 [OffsetCommitRequestPartition(partition, 100 + 10 * version + partition, committed_metadata="")],
             )
             request = OffsetCommitRequest("g", 1, story.member_id, topics=[topic])
-            (answered,) = story.socket.request(request, highest=version).topics
-            assert [(p.partition_index, p.error_code) for p in answered.partitions] == [(partition, 0)], version
+            (responded,) = story.socket.request(request, highest=version).topics
+            assert [(p.partition_index, p.error_code) for p in responded.partitions] == [(partition, 0)], version
 
 
 def fetch_in_every_version(story: Migration) -> None:

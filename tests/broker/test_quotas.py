@@ -138,8 +138,8 @@ BAD_FILTERS = [
 def test_bad_filters(version: int, components: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
     async def story() -> None:
         async with broker() as connect:
-            answer = await describe(await connect(), components, version)
-            assert (answer.error_code, answer.entries) == (code, None)
+            response = await describe(await connect(), components, version)
+            assert (response.error_code, response.entries) == (code, None)
 
     run(story)
 
@@ -168,8 +168,8 @@ def test_requests_set_describe_and_remove(version: int) -> None:
                 entry(C1, (PRODUCED, 2.0, False)),
                 entry(ALICE, (PRODUCED, 1.0, False), (PRODUCED, 2.0, False)),
             ]
-            answer = await client.ask(AlterClientQuotasRequest(entries), AlterClientQuotasResponse, version)
-            results = {tuple((p.entity_type, p.entity_name) for p in e.entity): e.error_code for e in answer.entries}
+            response = await client.ask(AlterClientQuotasRequest(entries), AlterClientQuotasResponse, version)
+            results = {tuple((p.entity_type, p.entity_name) for p in e.entity): e.error_code for e in response.entries}
             assert results == {ALICES_C1: OK, C1: BAD, ALICE: BAD}
             removal = AlterClientQuotasRequest([entry(ALICES_C1, (CONSUMED, 0.0, True))])
             await client.ask(removal, AlterClientQuotasResponse, version)

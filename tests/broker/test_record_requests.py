@@ -17,11 +17,11 @@ from tests.broker.test_server import broker, run
 
 
 @pytest.mark.parametrize(
-    ("epoch", "answer"),
+    ("epoch", "received"),
     [(0, (0, 2)), (1, (-1, -1)), (-1, (-1, -1)), (-5, (-5, 0))],
     ids=["own", "later", "none", "earlier"],
 )
-def test_where_an_epoch_ends(epoch: int, answer: tuple[int, int]) -> None:
+def test_where_an_epoch_ends(epoch: int, received: tuple[int, int]) -> None:
     async def story() -> None:
         async with broker() as connect:
             client = await connect()
@@ -30,7 +30,7 @@ def test_where_an_epoch_ends(epoch: int, answer: tuple[int, int]) -> None:
             topics = [OffsetForLeaderTopic("t", [OffsetForLeaderPartition(0, leader_epoch=epoch)])]
             response = await client.ask(OffsetForLeaderEpochRequest(topics=topics), OffsetForLeaderEpochResponse, 3)
             end = response.topics[0].partitions[0]
-            assert (end.error_code, end.leader_epoch, end.end_offset) == (ErrorCode.NONE, *answer)
+            assert (end.error_code, end.leader_epoch, end.end_offset) == (ErrorCode.NONE, *received)
 
     run(story)
 

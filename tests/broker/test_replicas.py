@@ -30,16 +30,16 @@ def test_no_partition_needs_an_election(version: int, election_type: int) -> Non
             client = await connect()
             await make_topic(client)
             asked = [TopicPartitions("t", [0, 7]), TopicPartitions(NOBODY, [0])]
-            answer = await client.ask(ElectLeadersRequest(election_type, asked, 1000), ElectLeadersResponse, version)
-            assert answer.error_code == ErrorCode.NONE
+            response = await client.ask(ElectLeadersRequest(election_type, asked, 1000), ElectLeadersResponse, version)
+            assert response.error_code == ErrorCode.NONE
             rows = [
                 (r.topic, p.partition_id, p.error_code)
-                for r in answer.replica_election_results
+                for r in response.replica_election_results
                 for p in r.partition_result
             ]
             assert rows == [("t", 0, ErrorCode.ELECTION_NOT_NEEDED), ("t", 7, UNKNOWN), (NOBODY, 0, UNKNOWN)]
-            answer = await client.ask(ElectLeadersRequest(election_type, None, 1000), ElectLeadersResponse, version)
-            assert [(r.topic, r.partition_result) for r in answer.replica_election_results] == [("t", [])]
+            response = await client.ask(ElectLeadersRequest(election_type, None, 1000), ElectLeadersResponse, version)
+            assert [(r.topic, r.partition_result) for r in response.replica_election_results] == [("t", [])]
 
     run(story)
 
@@ -50,9 +50,9 @@ def test_an_election_type_that_does_not_exist() -> None:
             client = await connect()
             await make_topic(client)
             for asked, expected in (([TopicPartitions("t", [0])], [ErrorCode.INVALID_REQUEST]), (None, [])):
-                answer = await client.ask(ElectLeadersRequest(5, asked, 1000), ElectLeadersResponse, 2)
-                assert answer.error_code == ErrorCode.INVALID_REQUEST
-                results = [p.error_code for r in answer.replica_election_results for p in r.partition_result]
+                response = await client.ask(ElectLeadersRequest(5, asked, 1000), ElectLeadersResponse, 2)
+                assert response.error_code == ErrorCode.INVALID_REQUEST
+                results = [p.error_code for r in response.replica_election_results for p in r.partition_result]
                 assert results == expected
 
     run(story)
@@ -82,9 +82,9 @@ def test_replicas_stay_where_they_are(
             await make_topic(client)
             asked = [ReassignableTopic(topic, [ReassignablePartition(partition, replicas)])]
             request = AlterPartitionReassignmentsRequest(1000, True, asked)
-            answer = await client.ask(request, AlterPartitionReassignmentsResponse, version)
-            (result,) = answer.responses[0].partitions
-            assert (answer.error_code, result.error_code) == (ErrorCode.NONE, code)
+            response = await client.ask(request, AlterPartitionReassignmentsResponse, version)
+            (result,) = response.responses[0].partitions
+            assert (response.error_code, result.error_code) == (ErrorCode.NONE, code)
 
     run(story)
 
@@ -92,9 +92,9 @@ def test_replicas_stay_where_they_are(
 def test_no_reassignment_is_ever_under_way() -> None:
     async def story() -> None:
         async with broker() as connect:
-            answer = await (await connect()).ask(
+            response = await (await connect()).ask(
                 ListPartitionReassignmentsRequest(1000, None), ListPartitionReassignmentsResponse, 0
             )
-            assert (answer.error_code, answer.topics) == (ErrorCode.NONE, [])
+            assert (response.error_code, response.topics) == (ErrorCode.NONE, [])
 
     run(story)

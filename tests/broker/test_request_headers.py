@@ -92,8 +92,8 @@ def test_a_header_with_tags_is_read_each_time(asked: Asked) -> None:
     body_at = 4 + 10 + len("one")
     tagged = plain[4:body_at] + b"\x01\x07\x02ab" + plain[body_at + 1 :]
     with_tags = struct.pack(">i", len(tagged)) + tagged
-    answers = [asked.send(frame) for frame in (plain, with_tags, plain, with_tags)]
-    assert answers == [answers[0]] * 4
+    responses = [asked.send(frame) for frame in (plain, with_tags, plain, with_tags)]
+    assert responses == [responses[0]] * 4
     assert not asked.transport.closed
 
 

@@ -28,7 +28,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.client.errors import KafkaError
 from coterie.client.security import Security
 from coterie.wire.declaration import Message
@@ -111,7 +111,7 @@ class Raw:
     async def request(self, request: Message, version: int) -> Any:
         """The response; None where the connection is closed."""
         frame = await self.frame(encode_request(7, "raw", request, version))
-        return None if frame is None else decode_response(answer_type(request), frame, version)
+        return None if frame is None else decode_response(response_type(request), frame, version)
 
     async def login(self, password: str = "secret", user: str = "alice") -> Any:
         """By PLAIN: the last response."""

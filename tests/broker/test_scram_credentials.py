@@ -100,9 +100,9 @@ def test_keys_are_those_of_rfc_7677() -> None:
 
 async def describe(client: Client, users: list[str] | None) -> dict[str, tuple[int, list[tuple[int, int]]]]:
     asked = None if users is None else [UserName(user) for user in users]
-    answer = await client.ask(DescribeUserScramCredentialsRequest(asked), DescribeUserScramCredentialsResponse, 0)
-    assert answer.error_code == ErrorCode.NONE
-    return {r.user: (r.error_code, [(c.mechanism, c.iterations) for c in r.credential_infos]) for r in answer.results}
+    response = await client.ask(DescribeUserScramCredentialsRequest(asked), DescribeUserScramCredentialsResponse, 0)
+    assert response.error_code == ErrorCode.NONE
+    return {r.user: (r.error_code, [(c.mechanism, c.iterations) for c in r.credential_infos]) for r in response.results}
 
 
 def test_requests_set_describe_and_remove() -> None:
@@ -113,8 +113,8 @@ def test_requests_set_describe_and_remove() -> None:
             for mechanism, iterations in ((SHA_256, 4096), (SHA_512, 8192)):
                 added = [ScramCredentialUpsertion("alice", mechanism, iterations, b"salt", b"p" * 32)]
                 request = AlterUserScramCredentialsRequest([], added)
-                answer = await client.ask(request, AlterUserScramCredentialsResponse, 0)
-                assert [(r.user, r.error_code) for r in answer.results] == [("alice", 0)]
+                response = await client.ask(request, AlterUserScramCredentialsResponse, 0)
+                assert [(r.user, r.error_code) for r in response.results] == [("alice", 0)]
             both = {"alice": (0, [(1, 4096), (2, 8192)])}
             assert await describe(client, None) == await describe(client, []) == both
             assert await describe(client, ["nobody", "alice", "alice"]) == {

@@ -64,8 +64,8 @@ CASES = [(q, a, v) for q, a in TOKENS for v in range(q.versions.first, q.version
 def test_delegation_tokens_need_authentication(request_: Message, response: type[Message], version: int) -> None:
     async def story() -> None:
         async with broker() as connect:
-            answer = await (await connect()).ask(request_, response, version)
-            assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # type: ignore[attr-defined]
+            received = await (await connect()).ask(request_, response, version)
+            assert received.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # type: ignore[attr-defined]
 
     run(story)
 

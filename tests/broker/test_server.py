@@ -107,9 +107,9 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 def test_api_versions_says_what_is_served(version: int) -> None:
     async def story() -> None:
         async with broker() as connect:
-            answer = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
-            assert answer.error_code == 0
-            assert {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys} == {
+            response = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
+            assert response.error_code == 0
+            assert {a.api_key: (a.min_version, a.max_version) for a in response.api_keys} == {
                 api.key: (api.advertised.first, api.advertised.last) for api in SERVED
             }
 
@@ -122,10 +122,10 @@ def test_a_too_new_api_versions_is_answered_in_version_0() -> None:
             client = await connect()
             client.writer.write(struct.pack(">ihhih", 14, 18, 99, 7, 3) + b"raw" + b"\x00")
             frame = await client.frame()
-            answer = decode_response(ApiVersionsResponse, frame, 0)
+            response = decode_response(ApiVersionsResponse, frame, 0)
             assert int.from_bytes(frame[:4], "big") == 7
-            assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-            assert len(answer.api_keys) == len(SERVED)
+            assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert len(response.api_keys) == len(SERVED)
             assert (await client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)).error_code == 0
 
     run(story)
@@ -224,9 +224,9 @@ def test_a_fetch_waits_for_min_bytes_or_its_time() -> None:
             await make_topic(client)
             loop = asyncio.get_running_loop()
             started = loop.time()
-            answer = await client.ask(fetch(0, 300), FetchResponse, 12)
+            response = await client.ask(fetch(0, 300), FetchResponse, 12)
             assert loop.time() - started >= 0.25
-            assert answer.responses[0].partitions[0].records == b""
+            assert response.responses[0].partitions[0].records == b""
 
     run(story)
 
@@ -277,12 +277,12 @@ def test_metadata_in_every_version(version: int) -> None:
             client = await connect()
             await make_topic(client, "t", 3)
             asked = [MetadataRequestTopic(name="t")]
-            answer = await client.ask(MetadataRequest(asked), MetadataResponse, version)
-            assert [(t.name, len(t.partitions)) for t in answer.topics] == [("t", 3)]
+            response = await client.ask(MetadataRequest(asked), MetadataResponse, version)
+            assert [(t.name, len(t.partitions)) for t in response.topics] == [("t", 3)]
             everything = await client.ask(MetadataRequest([] if version == 0 else None), MetadataResponse, version)
             assert [t.name for t in everything.topics] == ["t"]
             if version >= 12:
-                by_id = [MetadataRequestTopic(answer.topics[0].topic_id, None)]
+                by_id = [MetadataRequestTopic(response.topics[0].topic_id, None)]
                 assert (await client.ask(MetadataRequest(by_id), MetadataResponse, version)).topics[0].name == "t"
 
     run(story)
@@ -387,8 +387,8 @@ def test_unknown_topic_in_list_offsets() -> None:
             from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 
             asked = ListOffsetsRequest(topics=[ListOffsetsTopic("nowhere", [ListOffsetsPartition(0, timestamp=-1)])])
-            answer = await client.ask(asked, ListOffsetsResponse, 7)
-            assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            response = await client.ask(asked, ListOffsetsResponse, 7)
+            assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(story)
 
@@ -408,8 +408,8 @@ def test_offsets_committed_in_any_version_are_fetched_in_every_version(version: 
                 OffsetCommitRequestPartition(9, 1, -1, committed_metadata=""),
             ]
             commit = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", topic_id, partitions)])
-            answer = await client.ask(commit, OffsetCommitResponse, version)
-            assert {p.partition_index: p.error_code for p in answer.topics[0].partitions} == {
+            response = await client.ask(commit, OffsetCommitResponse, version)
+            assert {p.partition_index: p.error_code for p in response.topics[0].partitions} == {
                 0: ErrorCode.NONE,
                 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             }
@@ -442,9 +442,9 @@ def test_an_unknown_topic_id_is_refused() -> None:
             unknown = OffsetCommitRequestTopic(
                 "", b"x" * 16, [OffsetCommitRequestPartition(0, 1, -1, committed_metadata="")]
             )
-            answer = await client.ask(OffsetCommitRequest("g", topics=[unknown]), OffsetCommitResponse, 10)
-            assert answer.topics[0].topic_id == b"x" * 16
-            assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+            response = await client.ask(OffsetCommitRequest("g", topics=[unknown]), OffsetCommitResponse, 10)
+            assert response.topics[0].topic_id == b"x" * 16
+            assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     run(story)
 

@@ -190,13 +190,13 @@ def test_requests_name_the_subscription_and_push() -> None:
             alter = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, "mine", configs)])
             altered = await client.ask(alter, IncrementalAlterConfigsResponse, 1)
             assert altered.responses[0].error_code == ErrorCode.NONE
-            answer = await get(client)
-            assert (answer.error_code, answer.requested_metrics) == (ErrorCode.NONE, ["a"])
-            assert (answer.push_interval_ms, answer.telemetry_max_bytes) == (300_000, 1_048_576)
-            assert (answer.accepted_compression_types, answer.delta_temporality) == ([4, 3, 1, 2], True)
-            early = await get(client, answer.client_instance_id)
+            response = await get(client)
+            assert (response.error_code, response.requested_metrics) == (ErrorCode.NONE, ["a"])
+            assert (response.push_interval_ms, response.telemetry_max_bytes) == (300_000, 1_048_576)
+            assert (response.accepted_compression_types, response.delta_temporality) == ([4, 3, 1, 2], True)
+            early = await get(client, response.client_instance_id)
             assert (early.error_code, early.client_instance_id) == (THROTTLED, NO_INSTANCE)
-            push = PushTelemetryRequest(answer.client_instance_id, answer.subscription_id, False, 0, b"otlp")
+            push = PushTelemetryRequest(response.client_instance_id, response.subscription_id, False, 0, b"otlp")
             codes = [(await client.ask(push, PushTelemetryResponse, 0)).error_code for _ in range(2)]
             assert codes == [ErrorCode.NONE, THROTTLED]
             other = await connect()

@@ -46,9 +46,9 @@ def socket(coterie_broker: LocalBroker) -> Iterator[BrokerSocket]:
 
 
 def identity(socket: BrokerSocket, transactional_id: str | None, claim: tuple[int, int] = (-1, -1)) -> tuple[int, int]:
-    answer = socket.request(InitProducerIdRequest(transactional_id, 60_000, *claim))
-    assert not answer.error_code
-    return answer.producer_id, answer.producer_epoch
+    response = socket.request(InitProducerIdRequest(transactional_id, 60_000, *claim))
+    assert not response.error_code
+    return response.producer_id, response.producer_epoch
 
 
 def offsets(transactional_id: str, producer: tuple[int, int], offset: int = 5) -> TxnOffsetCommitRequest:
@@ -57,8 +57,8 @@ def offsets(transactional_id: str, producer: tuple[int, int], offset: int = 5) -
 
 
 def committed(socket: BrokerSocket, request: TxnOffsetCommitRequest, version: int = 3) -> ErrorCode:
-    answer = socket.request(request, highest=version)
-    return error_of(answer.topics[0].partitions[0].error_code)
+    response = socket.request(request, highest=version)
+    return error_of(response.topics[0].partitions[0].error_code)
 
 
 def test_two_producers_that_name_the_same_id_both_write(socket: BrokerSocket) -> None:
@@ -70,8 +70,8 @@ def test_two_producers_that_name_the_same_id_both_write(socket: BrokerSocket) ->
     for producer_id, epoch in producers:
         batch = encode_batch([(1, None, b"v", ())], producer_id=producer_id, producer_epoch=epoch, base_sequence=0)
         data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
-        answer = socket.request(ProduceRequest(None, -1, 30_000, data), highest=9)
-        base_offsets.append(answer.responses[0].partition_responses[0].base_offset)
+        response = socket.request(ProduceRequest(None, -1, 30_000, data), highest=9)
+        base_offsets.append(response.responses[0].partition_responses[0].base_offset)
     assert base_offsets == [0, 1]
 
 
@@ -82,8 +82,8 @@ def test_offsets_of_a_transaction_name_topics_by_their_ids(coterie_broker: Local
     topic_id, unknown = coterie_broker.broker.topics.by_name["t"].topic_id, b"?" * 16
     partitions = [TxnOffsetCommitRequestPartition(index, 7) for index in (0, 9)]
     topics = [TxnOffsetCommitRequestTopic("", one, partitions) for one in (topic_id, unknown)]
-    answer = socket.request(TxnOffsetCommitRequest("x", "g", *producer, topics=topics))
-    codes = {t.topic_id: {p.partition_index: error_of(p.error_code) for p in t.partitions} for t in answer.topics}
+    response = socket.request(TxnOffsetCommitRequest("x", "g", *producer, topics=topics))
+    codes = {t.topic_id: {p.partition_index: error_of(p.error_code) for p in t.partitions} for t in response.topics}
     none, missing = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes == {topic_id: {0: none, 9: missing}, unknown: dict.fromkeys((0, 9), ErrorCode.UNKNOWN_TOPIC_ID)}
     assert not socket.request(EndTxnRequest("x", *producer, True)).error_code
@@ -95,8 +95,8 @@ def test_offsets_of_a_transaction_name_topics_by_their_ids(coterie_broker: Local
 def test_an_id_without_an_epoch_is_no_claim(
     socket: BrokerSocket, transactional_id: str | None, claim: tuple[int, int]
 ) -> None:
-    answer = socket.request(InitProducerIdRequest(transactional_id, 60_000, *claim))
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
+    response = socket.request(InitProducerIdRequest(transactional_id, 60_000, *claim))
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
 def test_an_offset_is_committed_in_an_ongoing_transaction_or_refused(socket: BrokerSocket) -> None:
@@ -126,8 +126,8 @@ def test_an_offset_is_committed_in_an_ongoing_transaction_or_refused(socket: Bro
 
 
 def stable(socket: BrokerSocket) -> tuple[int, ErrorCode]:
-    answer = socket.request(OffsetFetchRequest("g", None, require_stable=True), highest=7)
-    result = answer.topics[0].partitions[0]
+    response = socket.request(OffsetFetchRequest("g", None, require_stable=True), highest=7)
+    result = response.topics[0].partitions[0]
     return result.committed_offset, error_of(result.error_code)
 
 
@@ -144,8 +144,8 @@ def test_an_empty_transactional_id_is_an_invalid_request(socket: BrokerSocket, v
 def test_internal_topics_take_part_in_no_transaction_of_a_client(socket: BrokerSocket) -> None:
     producer = identity(socket, "x")
     topics = [AddPartitionsToTxnTopic("__consumer_offsets", [0]), AddPartitionsToTxnTopic("t", [0])]
-    answer = socket.request(AddPartitionsToTxnRequest("x", *producer, topics), highest=3)
-    codes = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic}
+    response = socket.request(AddPartitionsToTxnRequest("x", *producer, topics), highest=3)
+    codes = {t.name: t.results_by_partition[0].partition_error_code for t in response.results_by_topic}
     assert codes == {
         "__consumer_offsets": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         "t": ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -161,8 +161,8 @@ def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path: Path)
         first.topics.create("t", 1)
         first.groups._verify = lambda request, version: None  # type: ignore[method-assign]  # as it was before
         first.groups.ready()
-        answer = await client.ask(offsets("x", (7, 0)), TxnOffsetCommitResponse, 3)
-        assert not answer.topics[0].partitions[0].error_code
+        response = await client.ask(offsets("x", (7, 0)), TxnOffsetCommitResponse, 3)
+        assert not response.topics[0].partitions[0].error_code
         assert await unstable(client)
         client.writer.close()
         await first.stop()

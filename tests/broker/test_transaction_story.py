@@ -6,10 +6,10 @@ import json
 
 from coterie.testing import LocalBroker
 from tests.broker import transaction_story
-from tests.broker.transaction_story import DATA, Answer
+from tests.broker.transaction_story import DATA, Response
 
 
-def kafka(version: str) -> list[tuple[str, Answer]]:
+def kafka(version: str) -> list[tuple[str, Response]]:
     return [tuple(row) for row in json.loads((DATA / f"transaction-story-{version}.json").read_text())]
 
 
@@ -18,8 +18,8 @@ def test_producers_are_answered_as_by_kafka() -> None:
         ours = transaction_story.tell((broker.host, broker.port))
     theirs = zip(kafka("3.9.1"), kafka("4.3.0"), strict=True)
     different = []
-    for (step, answer), ((step_3, answer_3), (step_4, answer_4)) in zip(ours, theirs, strict=True):
+    for (step, response), ((step_3, response_3), (step_4, response_4)) in zip(ours, theirs, strict=True):
         assert step == step_3 == step_4
-        if answer not in (answer_3, answer_4):
-            different.append(f"{step}\n  coterie: {answer}\n  3.9.1: {answer_3}\n  4.3.0: {answer_4}")
+        if response not in (response_3, response_4):
+            different.append(f"{step}\n  coterie: {response}\n  3.9.1: {response_3}\n  4.3.0: {response_4}")
     assert not different, "\n".join(different)

@@ -56,8 +56,8 @@ def write(socket: BrokerSocket, transactional_id: str | None, producer_id: int, 
         attributes=0 if transactional_id is None else TRANSACTIONAL_BIT,
     )
     data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
-    answer = socket.request(ProduceRequest(transactional_id, -1, 30_000, data), highest=9)
-    return error_of(answer.responses[0].partition_responses[0].error_code)
+    response = socket.request(ProduceRequest(transactional_id, -1, 30_000, data), highest=9)
+    return error_of(response.responses[0].partition_responses[0].error_code)
 
 
 def described(socket: BrokerSocket, name: str) -> DescribedTransaction:
@@ -113,9 +113,9 @@ def test_what_is_not_there(socket: BrokerSocket) -> None:
 
 
 def names(socket: BrokerSocket, request: ListTransactionsRequest, version: int = 2) -> list[str]:
-    answer = socket.request(request, highest=version)
-    assert not answer.error_code
-    return sorted(t.transactional_id for t in answer.transaction_states)
+    response = socket.request(request, highest=version)
+    assert not response.error_code
+    return sorted(t.transactional_id for t in response.transaction_states)
 
 
 def test_a_list_is_filtered(socket: BrokerSocket) -> None:
@@ -158,8 +158,8 @@ def test_a_pattern_matches_whole_names(socket: BrokerSocket, pattern: str, match
 @pytest.mark.parametrize("pattern", ["[", "*", ".*(", "(ab(cd", "(?=a).*", "(a)\\1", "a*+", "x{1001}"])
 def test_what_re2_lacks_is_refused(socket: BrokerSocket, pattern: str) -> None:
     """testListTransactionsFilteringWithInvalidPattern."""
-    answer = socket.request(ListTransactionsRequest(transactional_id_pattern=pattern))
-    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    response = socket.request(ListTransactionsRequest(transactional_id_pattern=pattern))
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_an_admin_ends_a_hanging_transaction(socket: BrokerSocket) -> None:

@@ -394,8 +394,8 @@ def test_a_batch_that_lies_about_its_length_is_corrupt(broker: LocalBroker, leng
             "t", partition_data=[PartitionProduceData(0, whole[:8] + length.to_bytes(4, "big") + whole[12:])]
         )
     ]
-    answer = broker._ask(ProduceRequest(None, -1, 30_000, data), broker.host, broker.port)
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
+    response = broker._ask(ProduceRequest(None, -1, 30_000, data), broker.host, broker.port)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -106,9 +106,9 @@ def held_s(broker: MeteredBroker, work: Callable[[], object]) -> float:
 
     def metered(request: Message, version: int) -> bytes:
         nonlocal longest_s
-        answer = ask(request, version)
+        response = ask(request, version)
         longest_s = max(longest_s, broker.loop.longest_s)
-        return answer
+        return response
 
     broker.ask = metered  # type: ignore[method-assign]
     try:
@@ -157,9 +157,9 @@ def test_a_batch_is_converted_for_an_old_client(
         return to_message_set(data, magic, first_offset)
 
     monkeypatch.setattr("coterie.broker.requests.message_sets.to_message_set", counted)
-    answers: list[bytes] = []
-    assert held_s(broker, lambda: answers.extend(fetch(broker, version) for _ in range(20))) < LONGEST_S
-    assert set(answers) == {to_message_set(data, version // 2, 0)}
+    responses: list[bytes] = []
+    assert held_s(broker, lambda: responses.extend(fetch(broker, version) for _ in range(20))) < LONGEST_S
+    assert set(responses) == {to_message_set(data, version // 2, 0)}
     assert converted == [version // 2]
 
 
@@ -195,8 +195,8 @@ def test_requests_of_others_are_answered_while_one_is_converted(broker: MeteredB
     finish(broker.topics.deleting(broker.topics.by_name["t"]))
     then(work())
     broker.loop.run_until(lambda: transport.written)
-    answer = decode_response(ProduceResponse, b"".join(transport.written)[4:], 2)
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    response = decode_response(ProduceResponse, b"".join(transport.written)[4:], 2)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_long_requests_are_in_no_cycle(broker: MeteredBroker) -> None:

@@ -78,7 +78,7 @@ def test_no_broker_can_be_unregistered(broker_id: int, code: int) -> None:
     async def story() -> None:
         async with broker() as connect:
             request = UnregisterBrokerRequest(broker_id)
-            answer = await (await connect()).ask(request, UnregisterBrokerResponse, 0)
-            assert answer.error_code == code
+            response = await (await connect()).ask(request, UnregisterBrokerResponse, 0)
+            assert response.error_code == code
 
     run(story)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode
@@ -50,7 +50,7 @@ class AnyBroker:
     async def _ask(self, request: Message, highest: int, code_of: Callable[[Any], int]) -> Any:
         while True:
             for connection in self._connections:
-                response = await connection.request(request, answer_type(request), REQUEST_S, highest=highest)
+                response = await connection.request(request, response_type(request), REQUEST_S, highest=highest)
                 if code_of(response) not in LATER:
                     return response
 

@@ -44,7 +44,7 @@ AGAIN = frozenset(
 PATIENCE_S = 20.0
 LAST_EPOCH = 32_767
 UNKNOWN_ID = 10**6
-Answer = list[Any]
+Response = list[Any]
 Producer = tuple[int, int]
 
 
@@ -53,7 +53,7 @@ class Teller:
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = BrokerSocket(*address)
-        self.answers: list[tuple[str, Answer]] = []
+        self.responses: list[tuple[str, Response]] = []
         self._known: set[int] = set()
         self._names = 0
 
@@ -65,42 +65,42 @@ class Teller:
         """Asks again while the coordinator is busy: markers follow a moment after their transaction's end."""
         end_s = time.monotonic() + PATIENCE_S
         while True:
-            answer = self.socket.request(request, highest=version)
-            if not AGAIN & set(codes_of(answer)) or time.monotonic() > end_s:
-                return answer
+            response = self.socket.request(request, highest=version)
+            if not AGAIN & set(codes_of(response)) or time.monotonic() > end_s:
+                return response
             time.sleep(0.02)
 
     def tell(self, step: str, request: Message, version: int | None = None) -> Any:
-        answer = self.ask(request, version)
-        codes: Answer = [error_of(code).name for code in codes_of(answer)]
+        response = self.ask(request, version)
+        codes: Response = [error_of(code).name for code in codes_of(response)]
         if isinstance(request, AddPartitionsToTxnRequest):
             codes.sort()  # Kafka's order is that of a hash table
         if isinstance(request, InitProducerIdRequest):
-            producer_id = answer.producer_id
+            producer_id = response.producer_id
             whose = "-1" if producer_id == -1 else "known" if producer_id in self._known else "fresh"
             self._known.add(producer_id)
-            codes += [whose, answer.producer_epoch]
-        self.answers.append((step, codes))
-        return answer
+            codes += [whose, response.producer_epoch]
+        self.responses.append((step, codes))
+        return response
 
     def producer(self, name: str) -> Producer:
-        answer = self.ask(InitProducerIdRequest(name, 60_000))
-        self._known.add(answer.producer_id)
-        return answer.producer_id, answer.producer_epoch
+        response = self.ask(InitProducerIdRequest(name, 60_000))
+        self._known.add(response.producer_id)
+        return response.producer_id, response.producer_epoch
 
 
-def codes_of(answer: Any) -> list[int]:
+def codes_of(response: Any) -> list[int]:
     """Every error code, in the order of the answer."""
-    if hasattr(answer, "results_by_topic"):
-        return [p.partition_error_code for t in answer.results_by_topic for p in t.results_by_partition]
-    if hasattr(answer, "responses"):
-        return [p.error_code for t in answer.responses for p in t.partition_responses]
-    if hasattr(answer, "topics"):
-        return [p.error_code for t in answer.topics for p in t.partitions]
-    return [answer.error_code]
+    if hasattr(response, "results_by_topic"):
+        return [p.partition_error_code for t in response.results_by_topic for p in t.results_by_partition]
+    if hasattr(response, "responses"):
+        return [p.error_code for t in response.responses for p in t.partition_responses]
+    if hasattr(response, "topics"):
+        return [p.error_code for t in response.topics for p in t.partitions]
+    return [response.error_code]
 
 
-def tell(address: tuple[str, int]) -> list[tuple[str, Answer]]:
+def tell(address: tuple[str, int]) -> list[tuple[str, Response]]:
     """Steps with their answers."""
     teller = Teller(address)
     teller.socket.request(CreateTopicsRequest([CreatableTopic("t", 2, 1), CreatableTopic("u", 1, 1)]))
@@ -114,7 +114,7 @@ def tell(address: tuple[str, int]) -> list[tuple[str, Answer]]:
     for version in range(5):
         _offsets(teller, version)
     teller.socket.close()
-    return teller.answers
+    return teller.responses
 
 
 def _identities(teller: Teller) -> None:
@@ -247,8 +247,8 @@ def _offsets(teller: Teller, version: int) -> None:
 
 def _committed(teller: Teller, group: str) -> list[list[Any]]:
     wanted = [OffsetFetchRequestTopic("t", [0, 1])]
-    answer = teller.ask(OffsetFetchRequest(group, wanted, require_stable=True), 7)
-    partitions = [p for t in answer.topics for p in t.partitions]
+    response = teller.ask(OffsetFetchRequest(group, wanted, require_stable=True), 7)
+    partitions = [p for t in response.topics for p in t.partitions]
     return sorted([p.partition_index, p.committed_offset, error_of(p.error_code).name] for p in partitions)
 
 
@@ -261,7 +261,7 @@ def _settle(teller: Teller, group: str) -> None:
 
 
 def _fetch(teller: Teller, group: str, when: str) -> None:
-    teller.answers.append((f"offsets of {group} {when}", list(_committed(teller, group))))
+    teller.responses.append((f"offsets of {group} {when}", list(_committed(teller, group))))
 
 
 def _record(version: str) -> None:

@@ -61,19 +61,21 @@ class Story:
             attributes=TRANSACTIONAL_BIT,
         )
         data = [TopicProduceData("t", partition_data=[PartitionProduceData(partition, batch)])]
-        answer = self.teller.ask(ProduceRequest(NAME, -1, 3_000, data), version).responses[0].partition_responses[0]
+        response = self.teller.ask(ProduceRequest(NAME, -1, 3_000, data), version).responses[0].partition_responses[0]
         step = f"Produce of sequence {sequence} in epoch {epoch} to t-{partition} v{version}"
-        self.rows.append([step, error_of(answer.error_code).name, answer.base_offset])
+        self.rows.append([step, error_of(response.error_code).name, response.base_offset])
 
     def end(self, epoch: int, committed: bool, version: int = 5) -> None:
         request = EndTxnRequest(NAME, self.producer_id, self.epoch + epoch, committed)
-        answer = self.teller.ask(request, version)
+        response = self.teller.ask(request, version)
         after: Row = (
             []
-            if answer.producer_id < 0
-            else [answer.producer_id - self.producer_id, answer.producer_epoch - self.epoch]
+            if response.producer_id < 0
+            else [response.producer_id - self.producer_id, response.producer_epoch - self.epoch]
         )
-        self.rows.append([f"EndTxn {committed} in epoch {epoch} v{version}", error_of(answer.error_code).name, *after])
+        self.rows.append(
+            [f"EndTxn {committed} in epoch {epoch} v{version}", error_of(response.error_code).name, *after]
+        )
         self._until_marked()
 
     def _until_marked(self) -> None:
@@ -92,14 +94,16 @@ class Story:
 
     def init(self, epoch: int | None = None) -> None:
         claim = (-1, -1) if epoch is None else (self.producer_id, self.epoch + epoch)
-        answer = self.teller.ask(InitProducerIdRequest(NAME, 60_000, *claim), 5)
-        self.rows.append([f"InitProducerId claims {epoch}", error_of(answer.error_code).name, answer.producer_epoch])
+        response = self.teller.ask(InitProducerIdRequest(NAME, 60_000, *claim), 5)
+        self.rows.append(
+            [f"InitProducerId claims {epoch}", error_of(response.error_code).name, response.producer_epoch]
+        )
 
     def ask_as_a_broker(self, epoch: int, version: int, *, verify_only: bool, partitions: list[int]) -> None:
         topics = [AddPartitionsToTxnTopic("t", partitions)]
         asked = AddPartitionsToTxnTransaction(NAME, self.producer_id, self.epoch + epoch, verify_only, topics)
-        answer = self.teller.socket.request(AddPartitionsToTxnRequest(transactions=[asked]), highest=version)
-        (result,) = answer.results_by_transaction
+        response = self.teller.socket.request(AddPartitionsToTxnRequest(transactions=[asked]), highest=version)
+        (result,) = response.results_by_transaction
         codes = sorted(
             (p.partition_index, error_of(p.partition_error_code).name)
             for t in result.topic_results
@@ -198,9 +202,9 @@ def record(tell_it: Callable[[tuple[str, int]], list[Row]], version: str) -> Non
 
     with tempfile.TemporaryDirectory() as folder:
         with running(version, Path(folder) / "kafka", SETTINGS) as address:
-            answers = [json.dumps(row) for row in tell_it(address)]
+            responses = [json.dumps(row) for row in tell_it(address)]
         stored = [json.dumps([key.hex(), (value or b"").hex()]) for key, value in states(Path(folder))]
-    text = '{"answers": [\n' + ",\n".join(answers) + '\n],\n"states": [\n' + ",\n".join(stored) + "\n]}\n"
+    text = '{"answers": [\n' + ",\n".join(responses) + '\n],\n"states": [\n' + ",\n".join(stored) + "\n]}\n"
     (DATA / f"transaction-v2-story-{version}.json").write_text(text)
 
 

@@ -80,7 +80,7 @@ def test_a_broker_holds_what_it_was_recorded_with(rules: Recording) -> None:
 def test_a_changed_answer_is_shown_with_its_requests(rules: Recording) -> None:
     changed = copy.deepcopy(rules)
     story = next(s for s in changed.stories if s.rule == "generation-checked")
-    story.answers[-1] = [{"error_code": "NONE"}]
+    story.responses[-1] = [{"error_code": "NONE"}]
     certificate = _certified(changed)
     assert certificate.outcomes() == {HOLDS: len(RULES) - 1, DIFFERS: 1}
     for text in (as_html(certificate), as_markdown(certificate)):
@@ -126,8 +126,8 @@ def test_recordings_leave_alone_what_is_not_theirs(version: str) -> None:
     recording = load(version)
     assert len([s for s in recording.stories if s.rule]) == len(RULES)
     for story in recording.stories:
-        assert len(story.answers) == len(story.story.questions)
-        assert all(answers for answers in story.answers)
+        assert len(story.responses) == len(story.story.questions)
+        assert all(responses for responses in story.responses)
         for question in story.story.questions:
             assert question.api not in NOT_ASKED
             if question.api in ("CreateTopics", "DeleteTopics", "DeleteGroups", "DeleteRecords"):

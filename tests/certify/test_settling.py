@@ -12,7 +12,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.settings import BrokerSettings
 from coterie.certify import side as side_module
 from coterie.certify.question import Question, Story
@@ -67,8 +67,8 @@ def test_a_transaction_has_ended_before_the_judge_asks_on() -> None:
         Question("end", "EndTxn", 1, ended),
     )
     del questions[2].body["committed"]
-    answers = asyncio.run(_asked(changed, *questions))
-    assert (answers[-1]["error_code"], asked[0]) == ("NONE", 1 + LATE + 1)
+    responses = asyncio.run(_asked(changed, *questions))
+    assert (responses[-1]["error_code"], asked[0]) == ("NONE", 1 + LATE + 1)
 
 
 def test_topics_are_gone_before_the_judge_asks_on() -> None:
@@ -80,8 +80,8 @@ def test_topics_are_gone_before_the_judge_asks_on() -> None:
         _CREATE,
         Question("delete", "DeleteTopics", 4, {"topic_names": ["$t", "$nowhere"], "timeout_ms": 1000}),
     )
-    answers = asyncio.run(_asked(changed, *questions))
-    assert [topic["error_code"] for topic in answers[-1]["responses"]] == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
+    responses = asyncio.run(_asked(changed, *questions))
+    assert [topic["error_code"] for topic in responses[-1]["responses"]] == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
     assert asked[0] == LATE + 1
 
 
@@ -96,8 +96,8 @@ def test_an_expression_is_resolved_before_the_judge_asks_on() -> None:
     by_regex = joining | {"subscribed_topic_names": [], "subscribed_topic_regex": "$t.*", "topic_partitions": []}
     joined = Question("join", "ConsumerGroupHeartbeat", 1, by_regex)
     next_heartbeat = Question("next", "ConsumerGroupHeartbeat", 1, joining | {"member_epoch": 1})
-    answers = asyncio.run(_asked(changed, _CREATE, joined, next_heartbeat))
-    assert [answer["member_epoch"] for answer in answers[1:]] == [1, 2]
+    responses = asyncio.run(_asked(changed, _CREATE, joined, next_heartbeat))
+    assert [received["member_epoch"] for received in responses[1:]] == [1, 2]
     assert asked[0] >= LATE + 1
 
 
@@ -126,7 +126,7 @@ def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
     def handle(broker: Services, request: Any, call: Call) -> Any:
         if request.acks == 0 and not refused[0]:
             refused[0] += 1
-            raise CannotAnswer("not yet")
+            raise CannotRespond("not yet")
         return HANDLERS[0](broker, request, call)
 
     assert (asyncio.run(_differences_of_produce(handle, 0, agree_s=2.0)), refused) == ([], [1])
@@ -172,11 +172,11 @@ def test_a_request_without_a_response_does_not_end_the_connection_of_those_behin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A JoinGroup waited on the connection of a Produce without acknowledgement, which was overdue first."""
-    monkeypatch.setattr(side_module, "ANSWER_S", 0.5)
+    monkeypatch.setattr(side_module, "RESPONSE_S", 0.5)
     written = {"topic_data": [{"name": "$t", "partition_data": [{"index": 0, "records": batch(records=[["k", "v"]])}]}]}
     wanted = [{"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1000}]
     waiting = {"max_wait_ms": 300, "min_bytes": 1, "max_bytes": 1000, "topics": [{"topic": "$t", "partitions": wanted}]}
     fetches = [Question(f"fetch{n}", "Fetch", 4, waiting) for n in range(2)]
-    answers = asyncio.run(_asked({}, _CREATE, Question("p", "Produce", 7, {"acks": 0} | written), *fetches))
-    assert answers[1] == "no answer"
-    assert [set(codes_in(answer)) for answer in answers[2:]] == [{"NONE"}] * 2
+    responses = asyncio.run(_asked({}, _CREATE, Question("p", "Produce", 7, {"acks": 0} | written), *fetches))
+    assert responses[1] == "no answer"
+    assert [set(codes_in(response)) for response in responses[2:]] == [{"NONE"}] * 2

@@ -67,14 +67,14 @@ class Asked:
         return encode_response(self.correlation_id, message, self.version)
 
 
-Answer = Callable[[Asked], bytes]
+Response = Callable[[Asked], bytes]
 
 
 @dataclass(slots=True)
 class FakeBroker:
     """``answer`` gives the raw bytes; ``asked`` counts requests by API."""
 
-    answer: Answer
+    response: Response
     greeting: bytes = b""
     closes_at_once: bool = False
     address: tuple[str, int] = ("", 0)
@@ -96,7 +96,7 @@ class FakeBroker:
                 head = read_head(frame)
                 self.asked[head.api_key] = self.asked.get(head.api_key, 0) + 1
                 asked = Asked(head.api_key, head.api_version, head.correlation_id, self.address)
-                writer.write(self.answer(asked))
+                writer.write(self.response(asked))
                 await writer.drain()
         writer.close()
         del self._serving[writer]
@@ -142,7 +142,7 @@ def _half(asked: Asked) -> bytes:
     return frame[: len(frame) // 2]
 
 
-def _seeded(seed: int) -> Answer:
+def _seeded(seed: int) -> Response:
     rng = random.Random(seed)
     return lambda asked: asked.frame(asked.nonsense(rng))
 
@@ -151,11 +151,11 @@ def _random_body(asked: Asked) -> bytes:
     return numbered(asked, random.Random(asked.correlation_id).randbytes(300))
 
 
-def sized(size: int) -> Answer:
+def sized(size: int) -> Response:
     return lambda asked: size.to_bytes(4, "big", signed=True) + asked.correlation_id.to_bytes(4, "big") + bytes(100)
 
 
-ANSWERS: dict[str, Answer] = {
+RESPONSES: dict[str, Response] = {
     "silence": lambda asked: b"",
     "close": _close,
     "half an answer": _half,
@@ -176,17 +176,17 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
-def _versions(*versions: tuple[int, int]) -> Answer:
-    def answer(asked: Asked) -> bytes:
+def _versions(*versions: tuple[int, int]) -> Response:
+    def respond(asked: Asked) -> bytes:
         if asked.api_key != API_VERSIONS:
             return honest(asked)
         return asked.frame(ApiVersionsResponse(api_keys=[ApiVersion(k, *v) for k in APIS for v in versions]))
 
-    return answer
+    return respond
 
 
-def _metadata(host: str = "", port: int = 0, leader: int = 0, brokers: int = 1) -> Answer:
-    def answer(asked: Asked) -> bytes:
+def _metadata(host: str = "", port: int = 0, leader: int = 0, brokers: int = 1) -> Response:
+    def respond(asked: Asked) -> bytes:
         there = (host or asked.address[0], port or asked.address[1])
         message: Any = asked.honest()
         if asked.api_key == METADATA:
@@ -197,10 +197,10 @@ def _metadata(host: str = "", port: int = 0, leader: int = 0, brokers: int = 1) 
             message.coordinators[0].host, message.coordinators[0].port = there
         return asked.frame(message)
 
-    return answer
+    return respond
 
 
-LIES: dict[str, Answer] = {
+LIES: dict[str, Response] = {
     "no versions": _versions(),
     "future versions": _versions((1_000, 2_000)),
     "versions the wrong way round": _versions((9, 2)),

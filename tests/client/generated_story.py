@@ -67,7 +67,7 @@ class GeneratedStory:
         self.broker.drop_connections()
 
     def lose(self) -> None:
-        self.broker.lose_answer(api := self.rng.choice(self.lost), times=1)
+        self.broker.lose_response(api := self.rng.choice(self.lost), times=1)
         self.note("the next response is lost:", api)
 
     def refuse(self) -> None:

@@ -101,12 +101,12 @@ class ScriptedCluster(Cluster):
             raise KafkaError(code)
         if isinstance(request, ProduceRequest):
             return produce_response(request, code)
-        answer = response(request, code, bumps_epoch=highest is None)
-        if code and isinstance(answer, AddPartitionsToTxnResponse):
-            others = [p for t in answer.results_by_topic for p in t.results_by_partition][1:]
+        received = response(request, code, bumps_epoch=highest is None)
+        if code and isinstance(received, AddPartitionsToTxnResponse):
+            others = [p for t in received.results_by_topic for p in t.results_by_partition][1:]
             for other in others:
                 other.partition_error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
-        return answer
+        return received
 
     # -- the cluster ----------------------------------------------------------------------------------------------------
 
@@ -114,12 +114,12 @@ class ScriptedCluster(Cluster):
         self.metadata_asked += 1
         code, count = self.metadata_script.popleft() if self.metadata_script else (ErrorCode.NONE, 2)
         partitions = [MetadataResponsePartition(partition_index=n, leader_id=NODE) for n in range(count)]
-        answer = MetadataResponse(
+        response = MetadataResponse(
             brokers=[MetadataResponseBroker(NODE, "scripted", 1)],
             topics=[MetadataResponseTopic(code, name, partitions=partitions) for name in topics or ()],
         )
-        self.known.metadata_received(answer, time.monotonic() * 1000)
-        return answer
+        self.known.metadata_received(response, time.monotonic() * 1000)
+        return response
 
     async def find_coordinator(self, key: str, kind: int = GROUP) -> int:
         self.asked.append(self.known.coordinator_request(key, kind))
@@ -157,7 +157,7 @@ class _Connection:
         newest = request.versions.last if highest is None else highest
         return min(newest, self._cluster.newest.get(request, newest))
 
-    async def request(self, request: Message, answer: Kind, timeout_s: float, *, highest: int | None = None) -> Any:
+    async def request(self, request: Message, response: Kind, timeout_s: float, *, highest: int | None = None) -> Any:
         return await self._cluster.response_to(request, highest)
 
     def begin(
@@ -165,20 +165,20 @@ class _Connection:
         request: Message,
         version: int,
         timeout_s: float,
-        answered: Callable[[Any], None],
+        responded: Callable[[Any], None],
         failed: Callable[[Exception], None],
     ) -> None:
         async def outcome() -> None:
             try:
-                answer = await self._cluster.response_to(request)
+                response = await self._cluster.response_to(request)
             except KafkaError as error:
                 failed(error)
             else:
-                answered(answer)
+                responded(response)
 
         self._cluster.begin(outcome())
 
-    def decoded(self, answer: Kind, frame: Any, version: int) -> Any:
+    def decoded(self, response: Kind, frame: Any, version: int) -> Any:
         return frame
 
 

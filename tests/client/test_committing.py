@@ -64,7 +64,7 @@ def rebalancing() -> Driven:
     driven.beat(Code.REBALANCE_IN_PROGRESS)
     driven.next()
     driven.machine.revoked()
-    driven.answer(driven.sent(), driven.joined(2))
+    driven.respond(driven.sent(), driven.joined(2))
     return driven
 
 

@@ -11,14 +11,14 @@ import sys
 import pytest
 
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.client.connection.unreachable import not_opened
 from coterie.client.errors import KafkaError
 from coterie.wire.apis import APIS
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.awaiting import until
 
-ANSWER = bytes.fromhex("00000006000000010000")  # size, correlation id 1, NONE
+RESPONSE = bytes.fromhex("00000006000000010000")  # size, correlation id 1, NONE
 
 
 class Silent(asyncio.Transport):
@@ -44,7 +44,7 @@ def test_a_task_that_is_cancelled_as_its_answer_arrives_stays_cancelled() -> Non
     async def story() -> None:
         connection, task = asking(10)
         await asyncio.sleep(0)
-        connection.data_received(ANSWER)
+        connection.data_received(RESPONSE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -81,13 +81,13 @@ def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None
 
 def test_what_is_answered_is_never_overdue() -> None:
     async def story() -> None:
-        connection, answered = asking(0.01)
+        connection, responded = asking(0.01)
         waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 0.03))
         await asyncio.sleep(0)
-        connection.data_received(ANSWER)
+        connection.data_received(RESPONSE)
         with pytest.raises(KafkaError, match=r"no response within 0\.03 s"):
             await waiting
-        assert (await answered).error_code == 0
+        assert (await responded).error_code == 0
 
     asyncio.run(story())
 
@@ -115,12 +115,12 @@ def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_of_its
     async def story() -> None:
         connection = Connection("test")
         connection.connection_made(Silent())
-        answers, errors = list[bytes](), list[Exception]()
+        responses, errors = list[bytes](), list[Exception]()
         timeout_s = 0.01 if ends_by == "its timeout" else 10
-        connection.begin(HeartbeatRequest("g"), 0, timeout_s, answers.append, errors.append)
+        connection.begin(HeartbeatRequest("g"), 0, timeout_s, responses.append, errors.append)
         if ends_by == "its response":
-            connection.data_received(ANSWER)
-            assert connection.decoded(HeartbeatResponse, answers[0], 0).error_code == 0
+            connection.data_received(RESPONSE)
+            assert connection.decoded(HeartbeatResponse, responses[0], 0).error_code == 0
             assert not connection.is_waiting
             return
         assert connection.is_waiting
@@ -132,7 +132,7 @@ def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_of_its
         await until(lambda: errors)
         codes = [error.code.name for error in errors if isinstance(error, KafkaError)]
         assert codes == ["REQUEST_TIMED_OUT" if ends_by == "its timeout" else "NETWORK_EXCEPTION"]
-        assert not answers
+        assert not responses
 
     asyncio.run(story())
 
@@ -144,16 +144,16 @@ def test_answers_are_told_apart_however_they_are_cut(pieces: int) -> None:
     async def story() -> None:
         connection = Connection("test")
         connection.connection_made(Silent())
-        answers, errors = list[bytes](), list[Exception]()
+        responses, errors = list[bytes](), list[Exception]()
         for _ in range(2):
-            connection.begin(HeartbeatRequest("g"), 0, 10, answers.append, errors.append)
+            connection.begin(HeartbeatRequest("g"), 0, 10, responses.append, errors.append)
         second = bytes.fromhex("00000006000000020000")
         first = bytes.fromhex("0000000e00000001") + second
         sent = first + second
         cuts = {1: [], 2: [8], 3: [8, len(first)]}.get(pieces, range(1, len(sent)))
         for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
             connection.data_received(sent[start:end])
-        assert answers == [first[4:], second[4:]]
+        assert responses == [first[4:], second[4:]]
         assert not errors
         assert not connection.closed
 
@@ -164,7 +164,7 @@ def test_an_answer_is_returned() -> None:
     async def story() -> None:
         connection, task = asking(10)
         await asyncio.sleep(0)
-        connection.data_received(ANSWER)
+        connection.data_received(RESPONSE)
         assert (await task).error_code == 0
 
     asyncio.run(story())
@@ -191,7 +191,7 @@ def test_an_unreachable_broker_is_named_once_and_with_the_systems_reason(error: 
 
 
 def test_each_request_has_its_answer() -> None:
-    assert all(answer_type(object.__new__(api.request)) is api.response for api in APIS.values())
+    assert all(response_type(object.__new__(api.request)) is api.response for api in APIS.values())
 
 
 def test_the_client_imports_only_the_messages_that_it_uses() -> None:

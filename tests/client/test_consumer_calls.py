@@ -314,7 +314,7 @@ def test_a_lookup_of_offsets_goes_on_after_request_timeout_ms(broker: LocalBroke
 
 def test_a_lookup_of_committed_offsets_ends_at_its_timeout(broker: LocalBroker) -> None:
     """testCommittedThrowsTimeoutExceptionForNoResponse"""
-    broker.lose_answer("OffsetFetch", times=10_000)
+    broker.lose_response("OffsetFetch", times=10_000)
 
     async def story() -> None:
         async with member(broker, request_timeout_ms=100, default_api_timeout_ms=300) as one:

@@ -182,7 +182,7 @@ def test_an_error_nobody_foresaw_surfaces_in_poll(broker: LocalBroker, monkeypat
     async def story() -> None:
         async with await settled(member(broker), 2) as one:
             assert one._membership is not None
-            monkeypatch.setattr(one._membership.machine, "answered", lambda *_: 1 / 0)
+            monkeypatch.setattr(one._membership.machine, "responded", lambda *_: 1 / 0)
             with pytest.raises(KafkaError, match="division by zero"):
                 await polled(one, lambda: False)
 

@@ -20,12 +20,12 @@ from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatRe
 from coterie.wire.messages.logs.fetch import FetchResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest
 from tests.client.fake_broker import (
-    ANSWERS,
     LIES,
+    RESPONSES,
     WAYS,
-    Answer,
     Asked,
     FakeBroker,
+    Response,
     honest,
     misbehaving,
 )
@@ -194,19 +194,19 @@ def codecs_are_made() -> None:
             encoder(api.request, version), decoder(api.response, version)
 
 
-def after_the_way(answer: Answer) -> Answer:
+def after_the_way(response: Response) -> Response:
     """Honest until the client has its leader and its coordinator."""
-    return lambda asked: honest(asked) if asked.api_key in WAYS else answer(asked)
+    return lambda asked: honest(asked) if asked.api_key in WAYS else response(asked)
 
 
-@pytest.mark.parametrize("what", ANSWERS)
+@pytest.mark.parametrize("what", RESPONSES)
 def test_every_answer_is_so(what: str) -> None:
-    asyncio.run(all_methods(FakeBroker(ANSWERS[what])))
+    asyncio.run(all_methods(FakeBroker(RESPONSES[what])))
 
 
-@pytest.mark.parametrize("what", ANSWERS)
+@pytest.mark.parametrize("what", RESPONSES)
 def test_every_answer_but_those_that_lead_to_the_broker_is_so(what: str) -> None:
-    broker = FakeBroker(after_the_way(ANSWERS[what]))
+    broker = FakeBroker(after_the_way(RESPONSES[what]))
     asyncio.run(all_methods(broker))
     assert broker.asked.keys() - WAYS, "no client got as far"
 
@@ -247,7 +247,7 @@ def test_the_check_finds_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> N
     for broken in (forever, raising, holding):
         monkeypatch.setitem(METHODS, "send", broken)
         with pytest.raises(AssertionError):
-            asyncio.run(all_methods(FakeBroker(ANSWERS["close"])))
+            asyncio.run(all_methods(FakeBroker(RESPONSES["close"])))
 
 
 @pytest.mark.parametrize("what", ["silence", "close", "a size of -1"])
@@ -255,7 +255,7 @@ def test_a_connection_that_fails_is_tried_again_with_pauses(what: str) -> None:
     """retry.backoff.ms between two tries."""
 
     async def story() -> int:
-        async with misbehaving(FakeBroker(ANSWERS[what])) as broker:
+        async with misbehaving(FakeBroker(RESPONSES[what])) as broker:
             settings = QUICK | {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "retry.backoff.ms": 100,
@@ -296,7 +296,7 @@ def test_answers_of_others_are_not_taken_for_ours() -> None:
     """The connection is dropped, and the request fails at once instead of after request.timeout.ms."""
 
     def late(asked: Asked) -> bytes:
-        return honest(asked) if asked.api_key in WAYS else ANSWERS["the wrong correlation id"](asked)
+        return honest(asked) if asked.api_key in WAYS else RESPONSES["the wrong correlation id"](asked)
 
     async def story() -> None:
         async with misbehaving(FakeBroker(late)) as broker:

@@ -32,9 +32,10 @@ OFFSETS = {("t", 0): 5}
 
 
 @pytest.mark.parametrize(
-    ("name", "is_answered"), [("testInitTransactionsResponseAfterTimeout", True), ("testInitTransactionTimeout", False)]
+    ("name", "has_response"),
+    [("testInitTransactionsResponseAfterTimeout", True), ("testInitTransactionTimeout", False)],
 )
-def test_init_is_called_again_after_max_block_ms(name: str, is_answered: bool) -> None:
+def test_init_is_called_again_after_max_block_ms(name: str, has_response: bool) -> None:
     """Before or after the response to the first call."""
 
     async def story(one: One, cluster: ScriptedCluster) -> None:
@@ -42,7 +43,7 @@ def test_init_is_called_again_after_max_block_ms(name: str, is_answered: bool) -
         with pytest.raises(KafkaError, match=r"init_transactions had no result within max\.block\.ms=50") as failed:
             await one.init_transactions()
         assert failed.value.code == E.REQUEST_TIMED_OUT
-        if is_answered:
+        if has_response:
             cluster.release(InitProducerIdRequest)
             await until(lambda: state(one) == State.READY)
         else:

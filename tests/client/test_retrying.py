@@ -263,15 +263,15 @@ def test_the_pauses_of_a_commit_double_up_to_the_maximum(
 ) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
     pauses_ms: list[float] = []
-    answered = Commits.answered
+    responded = Commits.responded
 
     def observed(machine: Commits, token: int, response: OffsetCommitResponse, now_ms: float, jitter: float) -> Verdict:
-        what = answered(machine, token, response, now_ms, jitter)
+        what = responded(machine, token, response, now_ms, jitter)
         if what == Verdict.RETRY:
             pauses_ms.append(round((machine.next_deadline_ms() or 0) - now_ms))
         return what
 
-    monkeypatch.setattr(Commits, "answered", observed)
+    monkeypatch.setattr(Commits, "responded", observed)
     coterie_broker.create_topic("t", 1)
     coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=len(PAUSES_MS))
 

@@ -159,21 +159,21 @@ def test_scram_trusts_nobody(first: bytes, final: bytes, message: str) -> None:
     exchange = scram("SCRAM-SHA-512", "user", "secret", "abc")
     next(exchange)
 
-    def answered() -> None:
+    def responded() -> None:
         exchange.send(first)
         exchange.send(final)
 
     with pytest.raises(KafkaError, match=message):
-        answered()
+        responded()
 
 
-def login(settings: dict[str, Any], answers: list[Any]) -> list[Any]:
+def login(settings: dict[str, Any], responses: list[Any]) -> list[Any]:
     """The requests of a login that is given these answers."""
     asked = client_settings(settings).security().login()
     requests = [next(asked)[0]]
-    for answer in answers:
+    for response in responses:
         try:
-            requests.append(asked.send(answer)[0])
+            requests.append(asked.send(response)[0])
         except StopIteration:
             break
     return requests

@@ -47,7 +47,7 @@ OURS_ALONE = {"partitioner", "sasl.oauthbearer.token.callback", "sasl.password",
 
 
 def kafkas(setting: ClientSetting[object]) -> list[str] | None:
-    rows = {(client, name): answer for client, name, answer in recorded("client")}
+    rows = {(client, name): response for client, name, response in recorded("client")}
     return rows[USED_BY[setting.used_by], setting.name]
 
 

@@ -213,8 +213,8 @@ async def given_up(call: Awaitable[None], until_asked: Callable[[], bool]) -> No
 
 
 @pytest.mark.parametrize("name", ["Abort", "Commit", "Init"])
-@pytest.mark.parametrize("is_answered", [True, False], ids=["after its end", "before its end"])
-def test_a_call_that_was_given_up_is_called_again(name: str, is_answered: bool) -> None:
+@pytest.mark.parametrize("has_response", [True, False], ids=["after its end", "before its end"])
+def test_a_call_that_was_given_up_is_called_again(name: str, has_response: bool) -> None:
     """testRetryAbortTransactionAfterTimeout, testRetryCommitTransactionAfterTimeout, testRetryInitTransactionsAfterTimeout:
     nothing is sent again, and no other call is allowed before."""
 
@@ -226,14 +226,14 @@ def test_a_call_that_was_given_up_is_called_again(name: str, is_answered: bool) 
             await one.send_and_wait("t", b"v", partition=0)
         cluster.hold(kind)
         await given_up(calls[name](), lambda: type(cluster.last()) is kind)
-        if is_answered:
+        if has_response:
             cluster.release(kind)
             await until(lambda: one._transactions is not None and one._transactions.state == State.READY)
         asked = len(cluster.asked)
         refused = await every_call(one, but=name.lower())
         assert [error and error.code for _, error in refused] == [E.INVALID_TXN_STATE] * 5, refused
         again = asyncio.create_task(calls[name]())
-        if not is_answered:
+        if not has_response:
             await asyncio.sleep(0)
             cluster.release(kind)
         await again

@@ -43,7 +43,7 @@ async def failed_polls(consumer: Any, polls: int = 5) -> list[KafkaError]:
 def test_the_fetcher_goes_on_after_it(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with asyncio.timeout(20), member(broker) as one:
-            monkeypatch.setattr(Fetching, "answered", broken)
+            monkeypatch.setattr(Fetching, "responded", broken)
             await one.assign([("t", 0)])
             errors: list[KafkaError] = []
             while not errors:
@@ -82,7 +82,7 @@ def test_the_membership_says_that_it_has_ended(
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("method", ["next", "answered"])
+@pytest.mark.parametrize("method", ["next", "responded"])
 def test_a_commit_ends_with_it(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     """The task ended with the exception, and the commit had no end."""
 

@@ -20,7 +20,7 @@ from coterie.client.settings.settings import CLIENT_SETTINGS
 DATA = Path(__file__).parent / "data"
 RECORDED = DATA / "java.json"
 KAFKA_VERSION = "4.4.0"
-Answer = list[str] | None  # None: refused
+Response = list[str] | None  # None: refused
 
 NUMBERS = [
     *(sign + digits for sign in ("", "+", "-", "--", "+-") for digits in ("0", "5", "007", "")),
@@ -128,11 +128,11 @@ def questions() -> Iterator[tuple[str, str, str]]:
         yield from (("scram", mechanism, password) for password in PASSWORDS)
 
 
-def recorded(subject: str) -> list[tuple[str, str, Answer]]:
+def recorded(subject: str) -> list[tuple[str, str, Response]]:
     """(kind, text, what Java answered) of a subject's questions, in their order."""
-    answers: list[tuple[str, str, str, Answer]] = json.loads(RECORDED.read_text("utf-8"))
-    assert [tuple(row[:3]) for row in answers] == list(questions()), "python -m tests.configuration.java"
-    return [(kind, text, answer) for of, kind, text, answer in answers if of == subject]
+    responses: list[tuple[str, str, str, Response]] = json.loads(RECORDED.read_text("utf-8"))
+    assert [tuple(row[:3]) for row in responses] == list(questions()), "python -m tests.configuration.java"
+    return [(kind, text, response) for of, kind, text, response in responses if of == subject]
 
 
 def main() -> None:
@@ -141,8 +141,10 @@ def main() -> None:
     lines = [f"{subject} {kind} {base64.b64encode(t.encode()).decode()}\n" for subject, kind, t in questions()]
     command = ["java", "-cp", f"{jars(KAFKA_VERSION)}/*", str(DATA / "Java.java")]
     asked = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True, timeout=300)
-    answers = [None if a == "!" else [_text(part) for part in a[1:].split(",")[:-1]] for a in asked.stdout.splitlines()]
-    rows = [[*question, answer] for question, answer in zip(questions(), answers, strict=True)]
+    responses = [
+        None if a == "!" else [_text(part) for part in a[1:].split(",")[:-1]] for a in asked.stdout.splitlines()
+    ]
+    rows = [[*question, response] for question, response in zip(questions(), responses, strict=True)]
     RECORDED.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", "utf-8")
 
 

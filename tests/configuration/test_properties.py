@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from coterie.broker.settings import SettingError, read_properties
-from tests.configuration.java import Answer, recorded
+from tests.configuration.java import Response, recorded
 
 
-def ours(text: str) -> Answer:
+def ours(text: str) -> Response:
     try:
         properties = read_properties(text)
     except SettingError:

@@ -22,7 +22,7 @@ from coterie.configuration import (
     ValueType,
     format_value,
 )
-from tests.configuration.java import VALUES, Answer, recorded
+from tests.configuration.java import VALUES, Response, recorded
 
 # kind, text -> why the result differs from Java's
 DIFFERENT = {
@@ -33,7 +33,7 @@ DIFFERENT = {
 }
 
 
-def ours(kind: str, text: str) -> Answer:
+def ours(kind: str, text: str) -> Response:
     try:
         value = VALUE_TYPES[Kind[kind]].parse(text)
     except UnfitValue:

@@ -174,7 +174,7 @@ class SimulatedCluster:
             for part in fetch.partitions.values()
         }
         read = [(key, part, self._read(node, part)) for key, part in fetch.partitions.items()]
-        response = self.sessions[node].answer(fetch, read, now_ms=0)
+        response = self.sessions[node].respond(fetch, read, now_ms=0)
         for topic in response.responses:
             topic.topic = "" if by_id else topic.topic
         return response, wanted

@@ -41,9 +41,9 @@ class Driven:
         assert isinstance(effect, PartitionFailed)
         return effect
 
-    def respond(self, sent: SendFetch) -> FetchResponse:
+    def serve(self, sent: SendFetch) -> FetchResponse:
         response, _ = self.cluster.fetch(sent.node_id, sent.request)
-        self.machine.answered(sent, response, self.now_ms, 0.0)
+        self.machine.responded(sent, response, self.now_ms, 0.0)
         return response
 
     def wait(self) -> None:
@@ -62,7 +62,7 @@ class Driven:
     def offsets(self, limit: int = 100) -> dict[TopicPartition, list[int]]:
         return {tp: [r.offset for r in records] for tp, records in self.machine.take(limit).items()}
 
-    def answer(
+    def respond(
         self,
         sent: SendFetch,
         rows: Mapping[TopicPartition, PartitionData],
@@ -77,7 +77,7 @@ class Driven:
         response = FetchResponse(responses=list(topics.values()), node_endpoints=list(endpoints))
         for name, value in fields.items():
             setattr(response, name, value)
-        return self.machine.answered(sent, response, self.now_ms, 0.0)
+        return self.machine.responded(sent, response, self.now_ms, 0.0)
 
     def sent_to(self) -> dict[int, SendFetch]:
         """The requests that are due, by broker; nothing else is."""
@@ -106,5 +106,5 @@ def buffered(*partitions: TopicPartition, count: int = 3, **config: object) -> D
     """So many records of each, which no poll has taken."""
     driven = Driven(dict.fromkeys(partitions, 0), **config)
     for sent in driven.sent_to().values():
-        driven.answer(sent, {tp: records(count) for tp in sent.wanted})
+        driven.respond(sent, {tp: records(count) for tp in sent.wanted})
     return driven

@@ -65,7 +65,7 @@ def test_a_partition_of_a_topic_that_is_not_subscribed_to_any_more() -> None:
     assert set(driven.machine.positions) == {U0, T0}
     sent = driven.sent()
     assert set(sent.wanted) == {T0}
-    driven.answer(sent, {T0: records(1, 3)})
+    driven.respond(sent, {T0: records(1, 3)})
     assert driven.offsets() == {T0: [0, 1, 2, 3]}
     driven.machine.assign([])
     driven.machine.assign([U0])
@@ -161,7 +161,7 @@ def test_a_seek_ends_a_reset() -> None:
     """partitionReset, testRequestOffsetResetIfPartitionAssigned"""
     driven = assigned([T0])
     driven.machine.seek(T0, 5)
-    driven.answer(driven.sent(), {T0: failed(ErrorCode.OFFSET_OUT_OF_RANGE)})
+    driven.respond(driven.sent(), {T0: failed(ErrorCode.OFFSET_OUT_OF_RANGE)})
     assert driven.machine.resets_due() == [T0]
     assert fetched(driven) == set()
     driven.machine.seek(T0, 0)
@@ -175,7 +175,7 @@ def test_a_partition_that_was_revoked_is_not_reset() -> None:
     driven.machine.seek(T0, 5)
     sent = driven.sent()
     driven.machine.drop([T0])
-    assert not driven.answer(sent, {T0: failed(ErrorCode.OFFSET_OUT_OF_RANGE)})
+    assert not driven.respond(sent, {T0: failed(ErrorCode.OFFSET_OUT_OF_RANGE)})
     assert driven.machine.resets_due() == []
 
 
@@ -204,7 +204,7 @@ def test_the_lag_after_a_lookup_of_the_end(committed_only: bool) -> None:
     assert reader.lag() == {}
     driven.machine.ends_seen({T0: 90, U0: 90}, committed_only=committed_only)
     assert reader.lag() == {T0: 40}
-    driven.answer(driven.sent(), {T0: records(5, 50, high_watermark=100, last_stable_offset=100)})
+    driven.respond(driven.sent(), {T0: records(5, 50, high_watermark=100, last_stable_offset=100)})
     assert driven.offsets() == {T0: [50, 51, 52, 53, 54]}
     assert reader.lag() == {T0: 45}
 
@@ -217,7 +217,7 @@ def test_a_replica_to_read_from_is_of_an_assigned_partition(is_assigned: bool) -
     sent = driven.sent()
     if not is_assigned:
         driven.machine.drop([T0])
-    driven.answer(sent, {T0: records(0, preferred_read_replica=2)})
+    driven.respond(sent, {T0: records(0, preferred_read_replica=2)})
     assert [p.read_replica for p in driven.machine.positions.values()] == ([2] if is_assigned else [])
 
 
@@ -231,7 +231,7 @@ def test_the_position_of_a_partition() -> None:
     sent = driven.sent()
     assert reader.position(T0) == 5
     driven.machine.seek(T0, UNKNOWN)
-    driven.answer(sent, {T0: records(3, 5)})
+    driven.respond(sent, {T0: records(3, 5)})
     assert reader.position(T0) == UNKNOWN
     refused: list[Callable[[], object]] = [lambda: reader.position(U0), lambda: driven.machine.seek(U0, 1)]
     for call in refused:

@@ -62,7 +62,7 @@ class Story:
                 code = CODES[number % len(CODES)]
                 if code == ErrorCode.NONE:
                     self.acknowledged.add(token)
-                machine.answered(token, response(code), self.now_ms, jitter)
+                machine.responded(token, response(code), self.now_ms, jitter)
             case "lose" if self.requests:
                 machine.request_failed(self._request(number), LOST[number % len(LOST)], self.now_ms, jitter)
             case "look-up" if self.lookups:
@@ -105,7 +105,7 @@ class Story:
                 case "Send":
                     request = effect.request  # type: ignore[union-attr]
                     if type(request).__name__ == "JoinGroupRequest":
-                        driven.answer(request, driven.joined(member.generation + 2))
+                        driven.respond(request, driven.joined(member.generation + 2))
                     elif type(request).__name__ == "SyncGroupRequest":
                         driven.synced(request, [0])
 
@@ -163,7 +163,7 @@ class Story:
             while self.requests:
                 token = self.requests.pop()
                 self.acknowledged.add(token)
-                self.machine.answered(token, response(), self.now_ms, 0)
+                self.machine.responded(token, response(), self.now_ms, 0)
             if self.lookups:
                 self.lookups = 0
                 know_coordinator(self.machine.known)

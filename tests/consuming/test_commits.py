@@ -57,11 +57,11 @@ def test_asynchronous_commits_are_all_in_flight_and_a_synchronous_one_is_alone()
     first, second = machine.commit_async(OFFSETS), machine.commit_async(OFFSETS)
     sync, third = machine.commit(OFFSETS, 0, 1_000), machine.commit_async(OFFSETS)
     assert tokens_sent(machine.next(0)) == [first, second]
-    machine.answered(second, response(), 0, 0)
+    machine.responded(second, response(), 0, 0)
     assert tokens_sent(machine.next(0)) == []
-    machine.answered(first, response(), 0, 0)
+    machine.responded(first, response(), 0, 0)
     assert tokens_sent(machine.next(0)) == [sync]
-    machine.answered(sync, response(), 0, 0)
+    machine.responded(sync, response(), 0, 0)
     effects = machine.next(0)
     assert ends(effects) == [(sync, Verdict.DONE, ErrorCode.NONE)]
     assert tokens_sent(effects) == [third]
@@ -75,7 +75,7 @@ def test_a_synchronous_commit_is_repeated_before_any_later_commit() -> None:
     now_ms = 0.0
     for pause_ms in (100, 200, 400, 800, 1_000, 1_000):
         assert tokens_sent(machine.next(now_ms)) == [sync]
-        machine.answered(sync, response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms, 0)
+        machine.responded(sync, response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms, 0)
         assert machine.next(now_ms) == []
         assert machine.next_deadline_ms() == now_ms + pause_ms
         assert machine.next(now_ms + pause_ms - 1) == []
@@ -88,7 +88,7 @@ def test_a_synchronous_commit_is_repeated_before_any_later_commit() -> None:
     (effect,) = machine.next(now_ms + 1_000)
     assert isinstance(effect, SendCommit)
     assert (effect.node_id, effect.token) == (2, sync)
-    machine.answered(sync, response(), now_ms, 0)
+    machine.responded(sync, response(), now_ms, 0)
     assert tokens_sent(machine.next(now_ms)) == [later]
 
 
@@ -97,9 +97,9 @@ def test_a_commit_before_a_revocation_is_not_repeated_for_a_deleted_topic() -> N
     machine = commits()
     token = machine.commit(OFFSETS, 0, 300_000, CommitPurpose.REVOCATION)
     assert tokens_sent(machine.next(0)) == [token]
-    machine.answered(token, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0)
+    machine.responded(token, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0)
     assert tokens_sent(machine.next(100)) == [token]
-    machine.answered(token, response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 100, 0)
+    machine.responded(token, response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 100, 0)
     assert ends(machine.next(100)) == [(token, Verdict.GIVE_UP, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
@@ -128,11 +128,11 @@ def test_the_deadline_of_a_synchronous_commit() -> None:
     assert ends(machine.next(400)) == [(behind, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
     assert machine.next(499) == []
     assert ends(machine.next(500)) == [(sync, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
-    machine.answered(sync, response(), 600, 0)
+    machine.responded(sync, response(), 600, 0)
     assert machine.next(600) == []
     paused = machine.commit(OFFSETS, 1_000, 50)
     assert tokens_sent(machine.next(1_000)) == [paused]
-    machine.answered(paused, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 1_000, 0)
+    machine.responded(paused, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 1_000, 0)
     assert machine.next_deadline_ms() == 1_050
     assert ends(machine.next(1_050)) == [(paused, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
 
@@ -144,7 +144,7 @@ def test_a_request_that_its_driver_gave_up_is_forgotten() -> None:
     assert ends(machine.next(50)) == [(token, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
     machine.request_abandoned(token)
     with pytest.raises(KeyError):
-        machine.answered(token, response(), 60, 0)
+        machine.responded(token, response(), 60, 0)
     assert machine.known.coordinator("g", GROUP) is not None, "the coordinator may well be there"
 
 
@@ -210,7 +210,7 @@ def test_a_member_commits_as_itself() -> None:
     assert isinstance(effect, SendCommit)
     request = effect.request
     assert (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id) == ("me", 1, "i")
-    machine.answered(token, response(ErrorCode.REBALANCE_IN_PROGRESS), 0, 0)
+    machine.responded(token, response(ErrorCode.REBALANCE_IN_PROGRESS), 0, 0)
     assert ends(machine.next(0)) == [(token, Verdict.REBALANCING, ErrorCode.REBALANCE_IN_PROGRESS)]
     driven.next()
     driven.machine.revoked()
@@ -230,7 +230,7 @@ def rebalance(driven: Driven, generation: int, partitions: list[int]) -> None:
     driven.machine.rejoin("the test asks for it")
     driven.next()
     driven.machine.revoked()
-    driven.answer(driven.sent(), driven.joined(generation))
+    driven.respond(driven.sent(), driven.joined(generation))
     driven.synced(driven.sent(), partitions)
 
 
@@ -258,7 +258,7 @@ def test_a_commit_that_waited_behind_another_is_not_sent_in_a_later_generation()
     first, behind = machine.commit(OFFSETS, 0, 10_000), machine.commit_async(OFFSETS)
     assert tokens_sent(machine.next(0)) == [first]
     rebalance(driven, 2, [1])
-    machine.answered(first, response(), 0, 0)
+    machine.responded(first, response(), 0, 0)
     assert ends(machine.next(0)) == [
         (first, Verdict.DONE, ErrorCode.NONE),
         (behind, Verdict.COMMIT_FAILED, ErrorCode.ILLEGAL_GENERATION),
@@ -272,7 +272,7 @@ def test_a_members_commit_is_not_repeated_without_the_membership() -> None:
     machine = commits(driven)
     token = machine.commit(OFFSETS, 0, 10_000)
     machine.next(0)
-    machine.answered(token, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0)
+    machine.responded(token, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0)
     machine.member = None
     assert ends(machine.next(500)) == [(token, Verdict.COMMIT_FAILED, ErrorCode.UNKNOWN_MEMBER_ID)]
 
@@ -284,7 +284,7 @@ def test_fencing_ends_every_later_asynchronous_commit() -> None:
     machine = commits(driven)
     first = machine.commit_async(OFFSETS)
     machine.next(0)
-    machine.answered(first, response(ErrorCode.FENCED_INSTANCE_ID), 0, 0)
+    machine.responded(first, response(ErrorCode.FENCED_INSTANCE_ID), 0, 0)
     second = machine.commit_async(OFFSETS)
     fenced = Verdict.GIVE_UP, ErrorCode.FENCED_INSTANCE_ID
     assert ends(machine.next(0)) == [(first, *fenced), (second, *fenced)]
@@ -296,7 +296,7 @@ def test_a_cancelled_commit_is_not_sent_again_and_frees_those_behind_it() -> Non
     machine.next(0)
     machine.cancel(sync)
     assert tokens_sent(machine.next(0)) == [later]
-    machine.answered(sync, response(), 0, 0)
+    machine.responded(sync, response(), 0, 0)
     assert machine.next(2_000) == []
 
 
@@ -319,7 +319,7 @@ def test_an_automatic_commit_at_the_interval() -> None:
     assert token is not None
     assert schedule.poll(lambda: OFFSETS, 99_000) is None, "one at a time"
     machine.next(0)
-    machine.answered(token, response(), 0, 0)
+    machine.responded(token, response(), 0, 0)
     (ended,) = machine.next(0)
     assert isinstance(ended, CommitEnded)
     schedule.ended(ended, 99_000, 0)

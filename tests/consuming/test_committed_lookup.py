@@ -80,8 +80,8 @@ class Driven:
         assert self.lookup.next(self.now_ms) is None, "an effect is returned once"
         return effect
 
-    def answer(self, answer: OffsetFetchResponse) -> None:
-        self.lookup.answered(self.sent(), answer, self.now_ms, 0.0)
+    def respond(self, response: OffsetFetchResponse) -> None:
+        self.lookup.responded(self.sent(), response, self.now_ms, 0.0)
 
     def pause_ms(self) -> float:
         due_ms = self.lookup.next_deadline_ms()
@@ -101,7 +101,7 @@ class Driven:
 def test_the_offsets_of_one_response() -> None:
     """testRefreshOffset"""
     driven = Driven()
-    driven.answer(response({}))
+    driven.respond(response({}))
     assert driven.lookup.is_done
     assert driven.lookup.failure is None
     assert driven.lookup.offsets == dict.fromkeys(ALL, (7, 3, "note"))
@@ -115,7 +115,7 @@ def test_the_coordinator_is_looked_up_first() -> None:
     driven.look_up(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert driven.pause_ms() == 100
     driven.look_up()
-    driven.answer(response({}))
+    driven.respond(response({}))
     assert driven.lookup.offsets.keys() == set(ALL)
 
 
@@ -123,7 +123,7 @@ def test_the_coordinator_is_looked_up_first() -> None:
 def test_a_coordinator_that_has_moved_is_looked_up_again(code: ErrorCode) -> None:
     """testRefreshOffsetNotCoordinatorForConsumer"""
     driven = Driven()
-    driven.answer(of_group(code))
+    driven.respond(of_group(code))
     assert driven.pause_ms() == 100
     driven.coordinator = 2
     driven.look_up()
@@ -145,9 +145,9 @@ def test_a_coordinator_that_is_loading_is_asked_again() -> None:
     """testRefreshOffsetLoadInProgress"""
     driven = Driven()
     for pause_ms in (100, 200, 400, 800, 1_000):
-        driven.answer(of_group(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        driven.respond(of_group(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         assert driven.pause_ms() == pause_ms
-    driven.answer(response({}))
+    driven.respond(response({}))
     assert driven.lookup.failure is None
 
 
@@ -156,10 +156,10 @@ def test_pending_offsets_are_awaited() -> None:
     driven = Driven(CommittedConfig(TIMEOUT_MS, PendingOffsets.AWAITED))
     sent = driven.sent()
     assert sent.request.require_stable
-    driven.lookup.answered(sent, response({T1: ErrorCode.UNSTABLE_OFFSET_COMMIT}), 0.0, 0.0)
+    driven.lookup.responded(sent, response({T1: ErrorCode.UNSTABLE_OFFSET_COMMIT}), 0.0, 0.0)
     assert not driven.lookup.offsets, "all of them come from one response"
     driven.pause_ms()
-    driven.answer(response({}))
+    driven.respond(response({}))
     assert driven.lookup.offsets.keys() == set(ALL)
 
 
@@ -179,17 +179,17 @@ def test_a_broker_that_cannot_tell_which_offsets_are_pending(pending: PendingOff
 
 
 @pytest.mark.parametrize(
-    ("answer", "where"),
+    ("received", "where"),
     [
         (of_group(ErrorCode.GROUP_AUTHORIZATION_FAILED), ""),
         (response({U0: ErrorCode.TOPIC_AUTHORIZATION_FAILED, T0: ErrorCode.UNSTABLE_OFFSET_COMMIT}), "u-0"),
         (OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED), ""),
     ],
 )
-def test_an_error_that_lasts_ends_it(answer: OffsetFetchResponse, where: str) -> None:
+def test_an_error_that_lasts_ends_it(received: OffsetFetchResponse, where: str) -> None:
     """testRefreshOffsetsGroupNotAuthorized, testTopicAuthorizationFailedInOffsetFetch"""
     driven = Driven()
-    driven.answer(answer)
+    driven.respond(received)
     assert driven.lookup.is_done
     assert driven.lookup.failure is not None
     assert driven.lookup.failure.where == where
@@ -198,14 +198,14 @@ def test_an_error_that_lasts_ends_it(answer: OffsetFetchResponse, where: str) ->
 
 def test_a_partition_that_is_not_named_has_failed() -> None:
     driven = Driven()
-    driven.answer(response({}, [T0, U0]))
+    driven.respond(response({}, [T0, U0]))
     assert not driven.lookup.is_done
     driven.pause_ms()
 
 
 def test_a_partition_that_was_not_requested_is_no_offset_of_ours() -> None:
     driven = Driven()
-    driven.answer(response({}, [*ALL, TopicPartition("x", 0)]))
+    driven.respond(response({}, [*ALL, TopicPartition("x", 0)]))
     assert driven.lookup.offsets.keys() == set(ALL)
 
 
@@ -221,12 +221,12 @@ def test_a_stale_epoch_is_replaced_by_the_newest() -> None:
     """CommitRequestManagerTest.testSyncOffsetFetchFailsWithStaleEpochAndRetriesWithNewEpoch"""
     member = Member()
     driven = Driven(member=member)
-    driven.answer(of_group(ErrorCode.STALE_MEMBER_EPOCH))
+    driven.respond(of_group(ErrorCode.STALE_MEMBER_EPOCH))
     member.member_epoch = 6
     driven.pause_ms()
     sent = driven.sent()
     assert sent.request.groups[0].member_epoch == 6
-    driven.lookup.answered(sent, response({}), driven.now_ms, 0.0)
+    driven.lookup.responded(sent, response({}), driven.now_ms, 0.0)
     assert driven.lookup.failure is None
 
 
@@ -237,13 +237,13 @@ def test_a_member_that_has_left_cannot_go_on(epoch: int) -> None:
     driven = Driven(member=member)
     sent = driven.sent()
     member.member_epoch = epoch
-    driven.lookup.answered(sent, of_group(ErrorCode.STALE_MEMBER_EPOCH), 0.0, 0.0)
+    driven.lookup.responded(sent, of_group(ErrorCode.STALE_MEMBER_EPOCH), 0.0, 0.0)
     assert driven.lookup.failure == CommittedFailure(ErrorCode.STALE_MEMBER_EPOCH, "")
 
 
 def test_without_time_there_is_a_single_attempt() -> None:
     driven = Driven(CommittedConfig(timeout_ms=0))
-    driven.answer(of_group(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    driven.respond(of_group(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert driven.lookup.failure == CommittedFailure(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
 
 
@@ -279,14 +279,14 @@ def test_an_error_that_passes_is_repeated_until_the_timeout(code: ErrorCode) -> 
     testOffsetFetchMarksCoordinatorUnknownOnRetriableCoordinatorErrors, testSuccessfulOffsetFetch"""
     driven = Driven(member=Member())
     for pause_ms in (100, 200):
-        driven.answer(of_group(code))
+        driven.respond(of_group(code))
         assert not driven.lookup.is_done
         assert (driven.known.coordinator("g", GROUP) is None) == (code in MOVED)
         assert driven.pause_ms() == pause_ms
         if code in MOVED:
             driven.look_up()
     sent = driven.sent()
-    driven.lookup.answered(sent, of_group(code), TIMEOUT_MS, 0.0)
+    driven.lookup.responded(sent, of_group(code), TIMEOUT_MS, 0.0)
     assert driven.lookup.failure == CommittedFailure(code, "")
     assert driven.lookup.next(TIMEOUT_MS) is None
 
@@ -295,7 +295,7 @@ def test_an_error_that_passes_is_repeated_until_the_timeout(code: ErrorCode) -> 
 def test_an_error_of_the_group_that_lasts_ends_it(code: ErrorCode) -> None:
     """testOffsetFetchRequestErroredRequests, testOffsetFetchRequestTimeoutRequests"""
     driven = Driven(member=Member())
-    driven.answer(of_group(code))
+    driven.respond(of_group(code))
     assert driven.lookup.failure == CommittedFailure(code, "")
     assert driven.lookup.next(TIMEOUT_MS) is None
 
@@ -312,12 +312,12 @@ def test_an_error_of_the_group_that_lasts_ends_it(code: ErrorCode) -> None:
 def test_two_partitions_of_three_fail(code: ErrorCode, is_repeated: bool) -> None:
     """testOffsetFetchRequestPartitionDataError: that is one failure, and its pause is the first."""
     driven = Driven(member=Member())
-    driven.answer(response({T0: code, U0: code}))
+    driven.respond(response({T0: code, U0: code}))
     assert not driven.lookup.offsets
     assert driven.lookup.is_done != is_repeated
     if is_repeated:
         assert driven.pause_ms() == 100
-        driven.answer(response({T0: code, U0: code}))
+        driven.respond(response({T0: code, U0: code}))
         assert driven.pause_ms() == 200
 
 
@@ -331,7 +331,7 @@ def test_a_lost_connection_has_the_coordinator_looked_up(is_found: bool) -> None
     assert driven.pause_ms() == 100
     driven.look_up(NONE if is_found else ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if is_found:
-        driven.answer(response({}))
+        driven.respond(response({}))
         assert driven.lookup.offsets == dict.fromkeys(ALL, (7, 3, "note"))
     else:
         assert driven.lookup.failure == CommittedFailure(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
@@ -375,7 +375,7 @@ def test_it_ends_with_every_offset_or_with_an_error_that_was_met(
         if code and not is_response:
             lookup.failed(effect, code, driven.now_ms, jitter)
         else:
-            lookup.answered(effect, of_group(code) if code else response(of_partitions), driven.now_ms, jitter)
+            lookup.responded(effect, of_group(code) if code else response(of_partitions), driven.now_ms, jitter)
     assert len(set(attempts_at_ms)) == len(attempts_at_ms), "two attempts at one time"
     assert all(ms <= TIMEOUT_MS for ms in attempts_at_ms)
     if lookup.failure is not None:

@@ -40,9 +40,9 @@ class Member:
         """The next one is answered; listeners return at once."""
         now_ms = self.machine.next_deadline_ms() or 0
         (effect,) = [effect for effect in self.machine.next(now_ms) if isinstance(effect, Send)]
-        answer = ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=epoch, heartbeat_interval_ms=1_000)
-        answer.assignment = None if partitions is None else Assignment([TopicPartitions(TOPIC_ID, partitions)])
-        self.machine.answered(effect.request, answer, now_ms)
+        response = ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=epoch, heartbeat_interval_ms=1_000)
+        response.assignment = None if partitions is None else Assignment([TopicPartitions(TOPIC_ID, partitions)])
+        self.machine.responded(effect.request, response, now_ms)
         self.machine.next(now_ms)
         self.machine.topics_looked_up({TOPIC_ID: "t"}, now_ms)
         self.machine.next(now_ms)
@@ -83,7 +83,7 @@ def test_a_commit_before_a_revocation_is_repeated_in_the_new_epoch() -> None:
         if epoch > 3:
             member.heartbeat(epoch)
         assert member.sent(now_ms) == (epoch, "me")
-        member.commits.answered(token, response(ErrorCode.STALE_MEMBER_EPOCH), now_ms, 0)
+        member.commits.responded(token, response(ErrorCode.STALE_MEMBER_EPOCH), now_ms, 0)
     member.heartbeat(code=ErrorCode.FENCED_MEMBER_EPOCH)
     assert ends(member.commits.next(990)) == [(token, Verdict.COMMIT_FAILED, ErrorCode.UNKNOWN_MEMBER_ID)]
 
@@ -106,7 +106,7 @@ def test_an_unknown_member_is_fenced() -> None:
     member = joined()
     token = member.commits.commit(OFFSETS, 0, 1_000)
     member.sent()
-    member.commits.answered(token, response(ErrorCode.UNKNOWN_MEMBER_ID), 0, 0)
+    member.commits.responded(token, response(ErrorCode.UNKNOWN_MEMBER_ID), 0, 0)
     assert ends(member.commits.next(0)) == [(token, Verdict.COMMIT_FAILED, ErrorCode.UNKNOWN_MEMBER_ID)]
     assert member.machine.lost
     assert member.machine.stage == ConsumerStage.FENCED
@@ -117,7 +117,7 @@ def test_a_late_response_does_not_fence_the_next_life() -> None:
     token = member.commits.commit(OFFSETS, 0, 1_000)
     member.sent()
     member.heartbeat(4)
-    member.commits.answered(token, response(ErrorCode.UNKNOWN_MEMBER_ID), 0, 0)
+    member.commits.responded(token, response(ErrorCode.UNKNOWN_MEMBER_ID), 0, 0)
     member.commits.next(0)
     assert not member.machine.lost
 
@@ -143,13 +143,13 @@ LASTING = {
 THREE = {("t", 0): 1, ("t", 1): 2, ("t", 2): 3}
 
 
-def answered(member: Member, token: int, code: ErrorCode, now_ms: float = 0) -> None:
+def responded(member: Member, token: int, code: ErrorCode, now_ms: float = 0) -> None:
     """The request goes out, and its response has the error for each partition."""
     (effect,) = member.commits.next(now_ms)
     assert isinstance(effect, SendCommit)
     failed = response(code)
     failed.topics[0].partitions *= 3
-    member.commits.answered(token, failed, now_ms, 0)
+    member.commits.responded(token, failed, now_ms, 0)
 
 
 @pytest.mark.parametrize(("code", "looks_up"), RETRIABLE.items())
@@ -161,7 +161,7 @@ def test_a_synchronous_commit_is_repeated_until_its_deadline(code: ErrorCode, lo
     member = joined()
     token = member.commits.commit(THREE, 0, 350)
     for now_ms, pause_ms in ((0, 100), (100, 200)):
-        answered(member, token, code, now_ms)
+        responded(member, token, code, now_ms)
         assert (member.commits.known.coordinator("g", GROUP) is None) == looks_up
         assert member.commits.next(now_ms + pause_ms - 1) == []
         assert member.commits.next_deadline_ms() == now_ms + pause_ms
@@ -169,7 +169,7 @@ def test_a_synchronous_commit_is_repeated_until_its_deadline(code: ErrorCode, lo
             assert member.commits.next(now_ms + pause_ms) == [LookUpCoordinator()]
             know_coordinator(member.commits.known)
             member.commits.coordinator_looked_up(ErrorCode.NONE, now_ms + pause_ms, 0)
-    answered(member, token, code, 300)
+    responded(member, token, code, 300)
     assert ends(member.commits.next(350)) == [(token, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
 
 
@@ -179,7 +179,7 @@ def test_a_synchronous_commit_ends_with_an_error_that_lasts(code: ErrorCode, ver
     testCommitSyncFailsWithCommitFailedExceptionOnStaleMemberEpoch"""
     member = joined()
     token = member.commits.commit(OFFSETS, 0, 1_000)
-    answered(member, token, code)
+    responded(member, token, code)
     assert ends(member.commits.next(0)) == [(token, verdict, code)]
     assert member.commits.next(10_000) == []
 
@@ -190,7 +190,7 @@ def test_an_asynchronous_commit_is_tried_once(code: ErrorCode) -> None:
     testOffsetCommitAsyncFailedWithRetriableThrowsRetriableCommitException"""
     member = joined()
     token = member.commits.commit_async(OFFSETS)
-    answered(member, token, code)
+    responded(member, token, code)
     ((_, verdict, ended_code),) = ends(member.commits.next(0))
     assert ended_code == code
     assert (verdict in (Verdict.RETRY, Verdict.FIND_COORDINATOR)) == (code in RETRIABLE)
@@ -203,7 +203,7 @@ def test_which_commit_before_a_revocation_is_repeated(code: ErrorCode) -> None:
     member = joined()
     token = AutoCommitSchedule(member.commits, 10**9).commit_now(lambda: OFFSETS, 0, 200)
     assert token is not None
-    answered(member, token, code)
+    responded(member, token, code)
     is_repeated = code == ErrorCode.STALE_MEMBER_EPOCH or (
         code in RETRIABLE and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
@@ -221,7 +221,7 @@ def test_the_commit_of_a_batch_is_repeated_for_all_that_passes(code: ErrorCode) 
     """Spark commits what it has processed before it gives partitions up."""
     member = joined()
     token = member.commits.commit(OFFSETS, 0, 1_000, CommitPurpose.BATCH)
-    answered(member, token, code)
+    responded(member, token, code)
     assert (ends(member.commits.next(0)) == []) == (code in RETRIABLE or code == ErrorCode.STALE_MEMBER_EPOCH)
 
 
@@ -253,7 +253,7 @@ def test_what_is_committed(is_sync: bool) -> None:
     assert (topic.name, partition.partition_index) == ("t", 1)
     assert (partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata) == (0, 1, "")
     assert member.commits.next(0) == []
-    member.commits.answered(token, response(), 0, 0)
+    member.commits.responded(token, response(), 0, 0)
     assert member.commits.next(0) == [CommitEnded(token, offsets, Verdict.DONE, ErrorCode.NONE, "")]
 
 
@@ -291,7 +291,7 @@ def automatic(interval_ms: float = 100) -> tuple[Member, AutoCommitSchedule]:
 def end(member: Member, schedule: AutoCommitSchedule, token: int, code: ErrorCode, now_ms: float) -> None:
     """The commit under way is answered."""
     assert tokens_sent(member.commits.next(now_ms)) == [token]
-    member.commits.answered(token, response(code), now_ms, 0)
+    member.commits.responded(token, response(code), now_ms, 0)
     (ended,) = member.commits.next(now_ms)
     assert isinstance(ended, CommitEnded)
     schedule.ended(ended, now_ms, 0)
@@ -346,9 +346,9 @@ def test_the_commit_before_a_revocation_is_made_while_one_at_the_interval_is_in_
     assert tokens_sent(member.commits.next(100)) == [interval]
     revocation = schedule.commit_now(lambda: OFFSETS, 100, 200)
     assert revocation is not None
-    member.commits.answered(interval, response(), 110, 0)
+    member.commits.responded(interval, response(), 110, 0)
     effects = member.commits.next(110)
     assert ends(effects) == [(interval, Verdict.DONE, ErrorCode.NONE)]
     assert tokens_sent(effects) == [revocation]
-    member.commits.answered(revocation, response(), 120, 0)
+    member.commits.responded(revocation, response(), 120, 0)
     assert ends(member.commits.next(120)) == [(revocation, Verdict.DONE, ErrorCode.NONE)]

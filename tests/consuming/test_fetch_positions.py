@@ -39,7 +39,7 @@ def test_a_partition_without_a_position_takes_nothing_in(row: PartitionData) -> 
     driven = Driven({T0: 0})
     sent = driven.sent()
     driven.machine.seek(T0, UNKNOWN)
-    assert not driven.answer(sent, {T0: row})
+    assert not driven.respond(sent, {T0: row})
     assert driven.offsets() == {}
     assert (driven.machine.initializing(), driven.machine.resets_due()) == ([T0], [])
     assert driven.effects() == []
@@ -63,7 +63,7 @@ def test_a_partition_that_is_not_assigned_any_more_takes_nothing_in(offsets: dic
     driven = Driven({T0: 42})
     sent = driven.sent()
     driven.machine.drop([T0])
-    assert not driven.answer(sent, {T0: records(3, 42, **offsets)})
+    assert not driven.respond(sent, {T0: records(3, 42, **offsets)})
     assert driven.offsets() == {}
     assert driven.machine.positions == {}
     assert driven.effects() == []
@@ -75,7 +75,7 @@ def test_a_fetch_under_way_does_not_outlive_an_eager_rebalance() -> None:
     sent = driven.sent()
     driven.machine.assign([])
     driven.machine.assign([T0])
-    assert not driven.answer(sent, {T0: records(3)})
+    assert not driven.respond(sent, {T0: records(3)})
     assert driven.offsets() == {}
 
 
@@ -84,7 +84,7 @@ def test_a_fetch_under_way_outlives_a_cooperative_rebalance() -> None:
     driven = Driven({T0: 0})
     sent = driven.sent()
     driven.machine.assign([T0])
-    assert driven.answer(sent, {T0: records(3)})
+    assert driven.respond(sent, {T0: records(3)})
     assert driven.offsets() == {T0: [0, 1, 2]}
 
 
@@ -96,7 +96,7 @@ def test_another_partition_is_read_after_one_with_unread_records_was_revoked() -
     driven.machine.seek(T1, 4)
     sent = driven.sent()
     assert sent.wanted == {T1: (4, 0)}
-    driven.answer(sent, {T1: records(2, 4)})
+    driven.respond(sent, {T1: records(2, 4)})
     assert driven.offsets(2) == {T1: [4, 5]}
     assert driven.machine.positions[T1].offset == 6
 
@@ -109,7 +109,7 @@ def test_what_came_for_a_paused_partition_is_handed_out_after_the_pause() -> Non
     driven = Driven({T0: 0})
     sent, position = driven.sent(), driven.machine.positions[T0]
     position.paused = True
-    driven.answer(sent, {T0: records(3)})
+    driven.respond(sent, {T0: records(3)})
     assert driven.offsets() == {}
     assert position.offset == 0
     assert position.is_buffered()
@@ -150,7 +150,7 @@ def test_what_was_fetched_before_a_seek_in_a_pause_is_dropped() -> None:
     driven.machine.positions[T0].paused = True
     driven.machine.seek(T0, 3)
     driven.machine.positions[T0].paused = False
-    assert not driven.answer(sent, {T0: records(3)})
+    assert not driven.respond(sent, {T0: records(3)})
     assert driven.offsets() == {}
     assert driven.machine.positions[T0].offset == 3
 
@@ -203,10 +203,10 @@ def test_lag_is_as_of_the_last_fetch(committed_only: bool, end: str) -> None:
     driven = Driven({T0: 0}, committed_only=committed_only)
     consumer = Lagging(driven)
     assert consumer.lag() == {}
-    driven.answer(driven.sent(), {T0: records(0, **{end: 50})})
+    driven.respond(driven.sent(), {T0: records(0, **{end: 50})})
     assert driven.offsets() == {}
     assert consumer.lag() == {T0: 50}
-    driven.answer(driven.sent(), {T0: records(3, **{end: 150})})
+    driven.respond(driven.sent(), {T0: records(3, **{end: 150})})
     driven.offsets()
     assert consumer.lag() == {T0: 147}
     driven.machine.assign([])
@@ -221,7 +221,7 @@ def test_records_and_bytes_are_counted_where_they_are_of_the_position() -> None:
     sent = driven.sent_to()
     driven.machine.seek(T1, 5)
     row = records(3)
-    driven.answer(sent[1], {T0: row, U0: failed(OUT_OF_RANGE)})
-    driven.answer(sent[2], {T1: records(1)})
+    driven.respond(sent[1], {T0: row, U0: failed(OUT_OF_RANGE)})
+    driven.respond(sent[2], {T1: records(1)})
     assert driven.offsets() == {T0: [1, 2]}
     assert (driven.machine.records_taken, driven.machine.bytes_fetched) == (2, len(row.records or b""))

@@ -44,9 +44,9 @@ def test_an_error_that_passes_changes_nothing_but_the_metadata(
     driven = Driven({T0: 0})
     sent = driven.sent()
     if is_of_all:
-        driven.answer(sent, {T0: failed(code)}, error_code=code)
+        driven.respond(sent, {T0: failed(code)}, error_code=code)
     else:
-        assert not driven.answer(sent, {T0: failed(code)})
+        assert not driven.respond(sent, {T0: failed(code)})
     assert driven.offsets() == {}
     position = driven.machine.positions[T0]
     assert (position.offset, position.state) == (0, FetchState.FETCHING)
@@ -61,7 +61,7 @@ def test_an_error_that_passes_changes_nothing_but_the_metadata(
 def test_an_error_that_lasts_is_raised_by_poll(code: ErrorCode) -> None:
     """[testFetchWithTopicAuthorizationFailed, testFetchWithCorruptMessage]"""
     driven = Driven({T0: 0})
-    assert driven.answer(driven.sent(), {T0: failed(code)})
+    assert driven.respond(driven.sent(), {T0: failed(code)})
     assert driven.failure() == PartitionFailed(T0, code)
 
 
@@ -70,7 +70,7 @@ def test_an_error_that_no_broker_returns_here(code: ErrorCode) -> None:
     """[testFetchWithOtherErrors] Raised, as in Kafka, unless its name says that it passes: then Kafka's consumer raises an
     IllegalStateException, and this one tries again."""
     driven = Driven({T0: 0})
-    assert driven.answer(driven.sent(), {T0: failed(code)}) is not code.retriable
+    assert driven.respond(driven.sent(), {T0: failed(code)}) is not code.retriable
     if code.retriable:
         driven.wait()
         driven.refresh()
@@ -87,9 +87,9 @@ def test_what_cannot_be_read_stays_and_an_error_without_records_goes(count: int)
     if count:
         damaged = bytearray(records(count).records or b"")
         damaged[-1] ^= 1
-        driven.answer(driven.sent(), {T0: PartitionData(records=bytes(damaged))})
+        driven.respond(driven.sent(), {T0: PartitionData(records=bytes(damaged))})
     else:
-        driven.answer(driven.sent(), {T0: failed(E.INVALID_REQUEST)})
+        driven.respond(driven.sent(), {T0: failed(E.INVALID_REQUEST)})
         driven.failure()
     for _ in range(2):
         assert driven.offsets() == {}
@@ -124,7 +124,7 @@ def test_an_offset_out_of_range_after_records_is_reset() -> None:
     """[testFetchWithOffsetOutOfRange, testCollectFetchInitializationOffsetOutOfRangeErrorWithOffsetReset]"""
     driven = buffered(T0)
     assert driven.offsets() == {T0: [0, 1, 2]}
-    assert driven.answer(driven.sent(), {T0: failed(OUT_OF_RANGE)})
+    assert driven.respond(driven.sent(), {T0: failed(OUT_OF_RANGE)})
     assert driven.machine.resets_due() == [T0]
     for _ in range(2):
         assert driven.offsets() == {}
@@ -135,7 +135,7 @@ def test_without_a_policy_it_is_raised_again_and_again() -> None:
     """[testFetchOffsetOutOfRangeException]"""
     driven = Driven({T0: 0}, has_reset_policy=False)
     for _ in range(2):
-        assert driven.answer(driven.sent(), {T0: failed(OUT_OF_RANGE)})
+        assert driven.respond(driven.sent(), {T0: failed(OUT_OF_RANGE)})
         assert driven.failure() == PartitionFailed(T0, OUT_OF_RANGE)
         assert driven.effects() == [], "until the next poll"
         assert driven.machine.resets_due() == []
@@ -147,15 +147,15 @@ def test_records_of_the_neighbours_are_handed_out_before_and_after_the_error() -
     """[testFetchPositionAfterException, testCompletedFetchRemoval] U0 is damaged, T0 is out of range."""
     driven = Driven({T0: 1, T1: 1, U0: 1}, has_reset_policy=False)
     sent = driven.sent_to()
-    driven.answer(sent[2], {T1: records(3, 1)})
-    driven.answer(sent[1], {T0: failed(OUT_OF_RANGE), U0: PartitionData(records=bytes(20))})
+    driven.respond(sent[2], {T1: records(3, 1)})
+    driven.respond(sent[1], {T0: failed(OUT_OF_RANGE), U0: PartitionData(records=bytes(20))})
     positions = driven.machine.positions
     assert driven.offsets() == {T1: [1, 2, 3]}
     assert (positions[T0].offset, positions[T1].offset) == (1, 4)
     failure, *further = driven.effects()
     assert failure == PartitionFailed(T0, OUT_OF_RANGE)
     (sent_on,) = [effect for effect in further if isinstance(effect, SendFetch) and effect.node_id == 2]
-    driven.answer(sent_on, {T1: records(2, 4)})
+    driven.respond(sent_on, {T1: records(2, 4)})
     for offsets in ({T1: [4, 5]}, {}, {}):
         assert driven.offsets() == offsets
         due = driven.machine.damage_due()
@@ -165,17 +165,17 @@ def test_records_of_the_neighbours_are_handed_out_before_and_after_the_error() -
 
 def test_records_fetched_before_are_handed_out_before_the_error() -> None:
     driven = buffered(T0, has_reset_policy=False)
-    assert not driven.answer(driven.sent(), {T0: failed(OUT_OF_RANGE)})
+    assert not driven.respond(driven.sent(), {T0: failed(OUT_OF_RANGE)})
     assert driven.effects() == [], "not asked again before the next poll"
     assert driven.offsets() == {T0: [0, 1, 2]}
-    assert driven.answer(driven.sent(), {T0: failed(OUT_OF_RANGE)})
+    assert driven.respond(driven.sent(), {T0: failed(OUT_OF_RANGE)})
     assert driven.failure() == PartitionFailed(T0, OUT_OF_RANGE)
 
 
 def test_a_seek_withdraws_the_error() -> None:
     """[testSeekBeforeException, testFetchedRecordsAfterSeek]"""
     driven = Driven({T0: 0}, has_reset_policy=False)
-    driven.answer(driven.sent(), {T0: failed(OUT_OF_RANGE)})
+    driven.respond(driven.sent(), {T0: failed(OUT_OF_RANGE)})
     driven.machine.seek(T0, 2)
     assert driven.offsets() == {}
     assert driven.sent().wanted == {T0: (2, 0)}

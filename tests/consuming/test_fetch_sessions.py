@@ -46,7 +46,7 @@ class Conversation:
         rows = [FetchableTopicResponse(tp.topic, partitions=[PartitionData(tp.partition)]) for tp in partitions]
         if self.session.by_id:
             rows = [FetchableTopicResponse("", self.topic_ids.get(row.topic, OTHER), row.partitions) for row in rows]
-        return self.session.answered(FetchResponse(error_code=code, session_id=session_id, responses=rows))
+        return self.session.responded(FetchResponse(error_code=code, session_id=session_id, responses=rows))
 
 
 def in_session() -> Conversation:
@@ -192,17 +192,17 @@ def test_a_response_within_a_session_names_nothing_else() -> None:
 
 def test_after_a_lost_connection_the_broker_keeps_no_second_session() -> None:
     driven = Driven({T0: 0})
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.machine.failed(driven.sent(), E.NETWORK_EXCEPTION, driven.now_ms, 0.0)
     driven.wait()
     driven.refresh()
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert len(driven.cluster.sessions[1]) == 1
 
 
 def test_a_session_that_is_to_begin_anew_is_closed_too() -> None:
     driven = Driven({T0: 0})
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.machine.failed(driven.sent(), E.NETWORK_EXCEPTION, driven.now_ms, 0.0)
     (sent,) = driven.machine.close()
     driven.cluster.fetch(sent.node_id, sent.request)
@@ -216,7 +216,7 @@ def test_a_partition_that_is_no_longer_assigned_is_forgotten_by_the_session() ->
     driven.cluster.logs[T0].plain(3)
     sent = driven.sent()
     assert [(topic.topic, topic.topic_id) for topic in sent.request.topics] == [("t", bytes(16))]
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.offsets() == {T0: [0, 1, 2]}
     driven.machine.assign([U0])
     driven.machine.seek(U0, 0)
@@ -224,7 +224,7 @@ def test_a_partition_that_is_no_longer_assigned_is_forgotten_by_the_session() ->
     assert [topic.topic for topic in sent.request.topics] == ["u"]
     assert [(topic.topic, topic.partitions) for topic in sent.request.forgotten_topics_data] == [("t", [0])]
     driven.cluster.logs[U0].plain(1)
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.offsets() == {U0: [0]}
 
 
@@ -237,7 +237,7 @@ def test_ids_come_and_go() -> None:
         driven.cluster.metadata(driven.known)
         sent = driven.sent()
         assert (sent.by_id, sent.request.session_epoch) == (bool(topic_ids), 0)
-        assert driven.respond(sent).error_code == E.NONE
+        assert driven.serve(sent).error_code == E.NONE
         assert driven.offsets() == ({} if number else {T0: [0, 1, 2]})
 
 
@@ -246,18 +246,18 @@ def test_records_come_by_incremental_fetches() -> None:
     driven = Driven({T0: 0, U0: 1})
     driven.cluster.logs[U0].plain(1)
     driven.cluster.logs[T0].plain(3)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     sent = driven.sent()
     assert sent.request.session_epoch == 1
     assert [(t.topic, [p.fetch_offset for p in t.partitions]) for t in sent.request.topics] == [("t", [3])]
     assert [driven.offsets(2) for _ in range(3)] == [{T0: [0, 1]}, {T0: [2]}, {}]
-    assert driven.respond(sent).responses == [], "no news"
+    assert driven.serve(sent).responses == [], "no news"
     assert driven.offsets(2) == {}
     positions = driven.machine.positions
     assert (positions[T0].offset, positions[U0].offset) == (3, 1)
     driven.cluster.logs[T0].plain(2)
     sent = driven.sent()
     assert (sent.request.session_epoch, sent.request.topics) == (2, [])
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.offsets(2) == {T0: [3, 4]}
     assert (positions[T0].offset, positions[U0].offset) == (5, 1)

@@ -135,14 +135,14 @@ CASES = {
 def received(data: bytes, begin: int = 0, aborted: Sequence[tuple[int, int]] = (), **config: object) -> Driven:
     """A consumer of T0 that has the response and polls next."""
     driven = Driven({T0: begin}, **config)
-    answer(driven, data, aborted)
+    respond(driven, data, aborted)
     return driven
 
 
-def answer(driven: Driven, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> bool:
+def respond(driven: Driven, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> bool:
     row = PartitionData(high_watermark=100, last_stable_offset=100, records=data)
     row.aborted_transactions = [AbortedTransaction(*of) for of in aborted]
-    return driven.answer(driven.sent(), {T0: row})
+    return driven.respond(driven.sent(), {T0: row})
 
 
 def position(driven: Driven) -> int:
@@ -179,7 +179,7 @@ def test_a_response_without_transactions_after_one_with_an_aborted_one() -> None
     driven = received(transactional(P, 0, 20) + abort(P, 20), 0, [(P, 0)], committed_only=True)
     assert driven.offsets() == {}
     assert (position(driven), driven.machine.positions[T0].offset_epoch) == (21, 0)
-    answer(driven, records(21, 20) + abort(P, 41), [(P, 21)])
+    respond(driven, records(21, 20) + abort(P, 41), [(P, 21)])
     assert driven.offsets() == {T0: [*range(21, 41)]}
     assert (position(driven), driven.machine.positions[T0].offset_epoch) == (42, 0)
 
@@ -268,7 +268,7 @@ def test_an_error_of_a_deserializer_names_the_record() -> None:
     assert (error.record.key, error.record.value, error.record.timestamp_ms) == (b"key", b"value", 0)
     assert error.record.headers == ()
     driven.machine.seek(T0, 2)
-    answer(driven, encode_batch(items))
+    respond(driven, encode_batch(items))
     assert [r.offset for r in driven.machine.take(10, deserialize)[T0]] == [2]
     error = damaged(driven, deserialize)
     assert (error.part, error.topic, error.partition, error.offset) == ("value", "t", 0, 3)
@@ -333,5 +333,5 @@ def test_an_old_message_that_cannot_be_read_stops_the_position_until_a_seek() ->
             assert (due[1].offset, position(driven)) == (blocked, blocked)
         driven.machine.seek(T0, sought)
         assert driven.machine.damage_due() is None
-        answer(driven, data)
+        respond(driven, data)
         assert driven.offsets() == offsets

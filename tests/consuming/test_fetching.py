@@ -21,7 +21,7 @@ def test_records_come_in_order_and_the_position_follows() -> None:
     """[testFetchNormal, testFetchMaxPollRecords]"""
     driven = Driven({T0: 1})
     driven.cluster.logs[T0].plain(5)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.offsets(3) == {T0: [1, 2, 3]}
     assert driven.machine.positions[T0].offset == 4
     assert driven.offsets() == {T0: [4]}
@@ -31,14 +31,14 @@ def test_records_come_in_order_and_the_position_follows() -> None:
 def test_the_next_request_goes_out_before_the_records_are_taken() -> None:
     driven = Driven({T0: 0})
     driven.cluster.logs[T0].plain(5)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.sent().wanted == {T0: (5, 0)}
 
 
 def test_a_partition_whose_buffer_is_full_is_not_fetched() -> None:
     driven = Driven({T0: 0}, buffer_bytes=10)
     driven.cluster.logs[T0].plain(5)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.effects() == []
     driven.offsets()
     driven.sent()
@@ -60,7 +60,7 @@ def test_each_leader_has_one_request() -> None:
     assert isinstance(second, SendFetch)
     assert {first.node_id: set(first.wanted), second.node_id: set(second.wanted)} == {1: {T0, U0}, 2: {T1}}
     assert driven.effects() == []
-    driven.respond(second)
+    driven.serve(second)
     driven.machine.drop([T1])
     assert driven.effects() == []
 
@@ -71,7 +71,7 @@ def test_the_leader_is_looked_up_after_a_pause(code: ErrorCode) -> None:
     driven = Driven({T0: 0})
     driven.cluster.logs[T0].plain(1)
     driven.cluster.errors[T0].append(code)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.effects() == []
     driven.cluster.move(T0, 2)
     driven.wait()
@@ -79,7 +79,7 @@ def test_the_leader_is_looked_up_after_a_pause(code: ErrorCode) -> None:
     driven.refresh()
     sent = driven.sent()
     assert sent.node_id == 2
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.offsets() == {T0: [0]}
 
 
@@ -87,7 +87,7 @@ def test_the_leader_is_looked_up_after_a_pause(code: ErrorCode) -> None:
 def test_a_retry_asks_the_same_leader(code: ErrorCode) -> None:
     driven = Driven({T0: 0})
     driven.cluster.errors[T0].append(code)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.wait()
     assert driven.sent().node_id == 1
 
@@ -99,12 +99,12 @@ def test_an_error_that_stays_is_reported_once_a_poll(code: ErrorCode) -> None:
     driven.cluster.logs[T0].plain(1)
     driven.cluster.errors[T0] += [code, code]
     for _ in range(2):
-        driven.respond(driven.sent())
+        driven.serve(driven.sent())
         assert driven.failure() == PartitionFailed(T0, code)
         assert driven.effects() == []
         assert driven.machine.next_deadline_ms() is None
         assert driven.offsets() == {}
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.offsets() == {T0: [0]}
 
 
@@ -112,13 +112,13 @@ def test_a_partition_that_fails_alone_does_not_slow_its_neighbours_down() -> Non
     driven = Driven({T0: 0, U0: 0})
     driven.cluster.errors[T0].append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     driven.cluster.logs[U0].plain(1)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.offsets() == {U0: [0]}
     sent = driven.sent()
     assert set(sent.wanted) == {U0}, "at once"
     driven.wait()
     driven.refresh()
-    driven.respond(sent)
+    driven.serve(sent)
     assert set(driven.sent().wanted) == {T0, U0}
 
 
@@ -129,7 +129,7 @@ def test_pauses_double_and_a_success_begins_a_new_row() -> None:
         for code in codes:
             if code:
                 driven.cluster.errors[T0].append(code)
-            driven.respond(driven.sent())
+            driven.serve(driven.sent())
             if code:
                 before_ms = driven.now_ms
                 driven.wait()
@@ -156,7 +156,7 @@ def test_a_partition_without_a_leader_is_looked_up_until_it_has_one() -> None:
 def test_an_offset_that_the_log_does_not_have_waits_for_a_reset() -> None:
     """[testFetchOffsetOutOfRange]"""
     driven = Driven({T0: 7})
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.machine.resets_due() == [T0]
     assert driven.effects() == []
     driven.machine.seek(T0, 0)
@@ -168,13 +168,13 @@ def test_what_was_fetched_before_the_log_was_cut_is_handed_out_before_the_reset(
     driven = Driven({T0: 0})
     log = driven.cluster.logs[T0]
     log.plain(3)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     sent = driven.sent()
     log.plain(3)
     log.start = 6
     log.end = 6
     driven.cluster.errors[T0].append(ErrorCode.OFFSET_OUT_OF_RANGE)
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.machine.positions[T0].state is FetchState.AWAIT_RESET
     assert driven.machine.resets_due() == []
     assert driven.offsets() == {T0: [0, 1, 2]}
@@ -187,10 +187,10 @@ def test_a_response_to_an_older_position_is_dropped() -> None:
     driven.cluster.logs[T0].plain(3)
     sent = driven.sent()
     driven.machine.seek(T0, 1)
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.machine.resets_due() == []
     assert driven.offsets() == {}
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.offsets() == {T0: [1, 2]}
 
 
@@ -200,7 +200,7 @@ def test_a_paused_partition_keeps_what_was_fetched() -> None:
     driven.cluster.logs[T0].plain(2)
     sent = driven.sent()
     driven.machine.positions[T0].paused = True
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.offsets() == {}
     assert driven.effects() == []
     driven.machine.positions[T0].paused = False
@@ -211,14 +211,14 @@ def test_a_paused_partition_keeps_what_was_fetched() -> None:
 def test_a_lost_session_is_made_anew_at_once_but_only_once(code: ErrorCode) -> None:
     """[testFetchSessionIdError]"""
     driven = Driven({T0: 0})
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     sent = driven.sent()
     assert sent.request.session_epoch == 1
-    driven.machine.answered(sent, FetchResponse(error_code=code), driven.now_ms, 0.0)
+    driven.machine.responded(sent, FetchResponse(error_code=code), driven.now_ms, 0.0)
     sent = driven.sent()
     former_id = 1 if code is ErrorCode.INVALID_FETCH_SESSION_EPOCH else 0  # which the broker still has
     assert (sent.request.session_id, sent.request.session_epoch) == (former_id, 0)
-    driven.machine.answered(sent, FetchResponse(error_code=code), driven.now_ms, 0.0)
+    driven.machine.responded(sent, FetchResponse(error_code=code), driven.now_ms, 0.0)
     assert driven.effects() == []
     driven.wait()
     driven.refresh()
@@ -229,7 +229,7 @@ def test_a_response_in_full_that_lacks_a_partition_is_no_response() -> None:
     """[testVerifyFullFetchResponsePartitions]"""
     driven = Driven({T0: 0, U0: 0})
     sent = driven.sent()
-    driven.machine.answered(sent, FetchResponse(session_id=5), driven.now_ms, 0.0)
+    driven.machine.responded(sent, FetchResponse(session_id=5), driven.now_ms, 0.0)
     assert driven.effects() == []
     driven.wait()
     driven.refresh()
@@ -246,7 +246,7 @@ def test_records_of_aborted_transactions_are_passed_over() -> None:
     log.transaction(2, 1, committed=True)
     sent = driven.sent()
     assert sent.request.isolation_level == 1
-    driven.respond(sent)
+    driven.serve(sent)
     assert driven.offsets() == {T0: [3, 4]}
     assert driven.machine.positions[T0].offset == 6
 
@@ -256,7 +256,7 @@ def test_batches_as_they_are_stored_are_all_handed_out() -> None:
     log = driven.cluster.logs[T0]
     log.transaction(1, 2, committed=False)
     log.plain(1)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     ((_, stored),) = driven.machine.take_batches(1_000_000).values()
     assert [batch.header.base_offset for batch in stored] == [0, 2, 3]
 
@@ -264,12 +264,12 @@ def test_batches_as_they_are_stored_are_all_handed_out() -> None:
 def test_a_partition_that_fails_for_longer_than_the_timeout_is_reported() -> None:
     driven = Driven({T0: 0}, timeout_ms=250)
     driven.cluster.errors[T0] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 9
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     for now_ms in (100, 250):
         driven.wait()
         assert driven.now_ms == now_ms
         driven.refresh()
-        driven.respond(driven.sent())
+        driven.serve(driven.sent())
     assert driven.failure() == PartitionFailed(T0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert driven.effects() == []
 
@@ -287,8 +287,8 @@ def test_records_that_two_leaders_return_are_stored_once() -> None:
     response, _ = driven.cluster.fetch(first.node_id, first.request)
     driven.cluster.move(T0, 2)
     driven.cluster.metadata(driven.known)
-    driven.respond(driven.sent())
-    driven.machine.answered(first, response, driven.now_ms, 0.0)
+    driven.serve(driven.sent())
+    driven.machine.responded(first, response, driven.now_ms, 0.0)
     assert driven.offsets() == {T0: [0, 1, 2]}
     assert driven.machine.damage_due() is None
 
@@ -298,7 +298,7 @@ def test_the_error_of_a_partition_that_was_given_up_is_not_reported() -> None:
     driven.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     sent = driven.sent()
     driven.machine.drop([T0])
-    driven.respond(sent)
+    driven.serve(sent)
     assert not any(isinstance(effect, PartitionFailed) for effect in driven.effects())
 
 
@@ -312,28 +312,28 @@ def test_a_seek_keeps_the_pause_of_the_caller() -> None:
 def test_a_response_without_news_of_a_partition_ends_its_row_of_failures() -> None:
     """In a session the broker leaves out what has not changed."""
     driven = Driven({T0: 0, U0: 0})
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.cluster.errors[T0].append(ErrorCode.UNKNOWN_SERVER_ERROR)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.wait()
     sent = driven.sent()
-    driven.machine.answered(sent, FetchResponse(session_id=sent.request.session_id), driven.now_ms, 0.0)
+    driven.machine.responded(sent, FetchResponse(session_id=sent.request.session_id), driven.now_ms, 0.0)
     assert driven.machine.positions[T0].retries is None
 
 
 def test_a_session_that_worked_again_may_be_lost_again_without_a_pause() -> None:
     driven = Driven({T0: 0})
     for _ in range(2):
-        driven.respond(driven.sent())
+        driven.serve(driven.sent())
         driven.cluster.sessions[1]._sessions.clear()
-        assert driven.respond(driven.sent()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert driven.serve(driven.sent()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert driven.sent().request.session_epoch == 0
 
 
 def test_after_a_lost_connection_the_session_begins_anew() -> None:
     """[testFetchDisconnected]"""
     driven = Driven({T0: 0})
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.machine.failed(driven.sent(), ErrorCode.NETWORK_EXCEPTION, driven.now_ms, 0.0)
     driven.wait()
     driven.refresh()
@@ -343,9 +343,9 @@ def test_after_a_lost_connection_the_session_begins_anew() -> None:
 def test_an_offset_out_of_range_ends_the_row_of_failures() -> None:
     driven = Driven({T0: 7})
     driven.cluster.errors[T0].append(ErrorCode.UNKNOWN_SERVER_ERROR)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.wait()
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.machine.resets_due() == [T0]
     assert driven.machine.positions[T0].retries is None
     assert driven.machine.next_deadline_ms() is None
@@ -355,11 +355,11 @@ def test_a_request_that_fails_as_a_whole_means_what_its_code_means_for_a_partiti
     """Kafka's consumer repeats it after UNKNOWN_SERVER_ERROR (FetchSessionHandler.handleResponse)."""
     driven = Driven({T0: 0})
     response = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    driven.machine.answered(driven.sent(), response, driven.now_ms, 0.0)
+    driven.machine.responded(driven.sent(), response, driven.now_ms, 0.0)
     driven.wait()
     driven.refresh()
     response = FetchResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    driven.machine.answered(driven.sent(), response, driven.now_ms, 0.0)
+    driven.machine.responded(driven.sent(), response, driven.now_ms, 0.0)
     assert driven.failure() == PartitionFailed(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -369,7 +369,7 @@ def test_a_close_ends_the_sessions_that_there_are() -> None:
     first, second = driven.effects()
     assert isinstance(first, SendFetch)
     assert isinstance(second, SendFetch)
-    driven.respond(first)
+    driven.serve(first)
     assert len(driven.cluster.sessions[first.node_id]) == 1
     (sent,) = driven.machine.close()
     assert sent.node_id == first.node_id, "the other broker has not given a session yet"
@@ -381,5 +381,5 @@ def test_a_close_ends_the_sessions_that_there_are() -> None:
 
 def test_without_sessions_a_close_sends_nothing() -> None:
     driven = Driven({T0: 0}, incremental=False)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.machine.close() == []

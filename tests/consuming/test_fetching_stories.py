@@ -135,8 +135,8 @@ class FetchingStories(RuleBasedStateMachine):
     @rule(tp=partitions, node=st.sampled_from(NODES), lost=st.integers(1, 5), count=st.integers(0, 10))
     def unclean_election(self, tp: TopicPartition, node: int, lost: int, count: int) -> None:
         """After what is under way was read. Its log is often as long as the former one's by the time that somebody looks."""
-        for answering in list(self.out):
-            self._answer(answering)
+        for responding in list(self.out):
+            self._respond(responding)
         self._poll(100)
         log = self.cluster.logs[tp]
         self.cluster.unclean_election(tp, node, max(log.end - lost, log.start))
@@ -168,10 +168,10 @@ class FetchingStories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.out)
     @rule(data=st.data())
-    def answer(self, data: st.DataObject) -> None:
-        self._answer(data.draw(st.sampled_from(sorted(self.out))))
+    def respond(self, data: st.DataObject) -> None:
+        self._respond(data.draw(st.sampled_from(sorted(self.out))))
 
-    def _answer(self, node: int) -> None:
+    def _respond(self, node: int) -> None:
         sent = self.out.pop(node)
         response, read = self.cluster.fetch(node, sent.request)
         if not response.error_code:
@@ -179,7 +179,7 @@ class FetchingStories(RuleBasedStateMachine):
         current = {tp for tp, position in sent.positions.items() if self.machine.positions.get(tp) is position}
         before = {tp: self.machine.positions[tp].fetch_offset for tp in current}
         leaders = {tp: self.known.leader_epoch(*tp) for tp in current}
-        self.machine.answered(sent, response, self.now_ms, 0.0)
+        self.machine.responded(sent, response, self.now_ms, 0.0)
         moved = {tp for tp, epoch in leaders.items() if self.known.leader_epoch(*tp) > epoch}
         if not response.error_code:
             current -= moved  # fetched from the leader that the response names, without a pause
@@ -259,14 +259,14 @@ class FetchingStories(RuleBasedStateMachine):
         self._next()
 
     @precondition(lambda self: self.refreshing is not None)
-    @rule(answered=st.booleans(), known=st.booleans())
-    def refresh(self, answered: bool, known: bool) -> None:
+    @rule(responded=st.booleans(), known=st.booleans())
+    def refresh(self, responded: bool, known: bool) -> None:
         """The response to a metadata request: none, one that has the topics, or one where they have an error."""
         assert self.refreshing is not None
         refresh, self.refreshing = self.refreshing, None
-        if answered and known:
+        if responded and known:
             self.cluster.metadata(self.known, refresh.topics)
-        elif answered:
+        elif responded:
             for topic in refresh.topics:
                 self.known.forget_topic(topic)
         self._refreshed(refresh)
@@ -368,7 +368,7 @@ class FetchingStories(RuleBasedStateMachine):
                 self.cluster.metadata(self.known, refresh.topics)
                 self._refreshed(refresh)
             for node in list(self.out):
-                self._answer(node)
+                self._respond(node)
             for node in list(self.validating):
                 self._validated(node)
             if not self._poll(100) and self._is_read():

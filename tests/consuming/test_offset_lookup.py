@@ -49,7 +49,7 @@ class Driven:
         return sent
 
     def respond(self, sent: SendListOffsets) -> None:
-        self.lookup.answered(sent, self.cluster.list_offsets(sent.node_id, sent.request), self.now_ms, 0.0)
+        self.lookup.responded(sent, self.cluster.list_offsets(sent.node_id, sent.request), self.now_ms, 0.0)
 
     def wait(self) -> float:
         deadline_ms = self.lookup.next_deadline_ms()
@@ -202,7 +202,7 @@ def test_each_for_itself_what_does_not_pass_in_time_is_an_error_of_its_partition
 
 def test_a_response_that_lacks_a_partition_is_no_response_for_it() -> None:
     driven = Driven({T0: END})
-    driven.lookup.answered(driven.sent_alone(), ListOffsetsResponse(), driven.now_ms, 0.0)
+    driven.lookup.responded(driven.sent_alone(), ListOffsetsResponse(), driven.now_ms, 0.0)
     driven.wait()
     driven.refresh()
     driven.respond(*driven.sent())
@@ -258,7 +258,7 @@ def test_a_timestamp_without_an_offset(code: ErrorCode, offset: int) -> None:
     driven = Driven({T0: 0})
     result = ListOffsetsPartitionResponse(0, code, offset=offset)
     response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [result])])
-    driven.lookup.answered(driven.sent_alone(), response, 0.0, 0.0)
+    driven.lookup.responded(driven.sent_alone(), response, 0.0, 0.0)
     assert driven.lookup.offsets == {T0: -1 if code else offset}
 
 
@@ -299,7 +299,7 @@ def test_the_epoch_that_a_response_names(known: int, named: int, is_newer: bool)
     driven.cluster.metadata(driven.known, version=9 if known >= 0 else 8)
     driven.lookup = OffsetLookup({T0: END}, CONFIG, driven.known, 0.0)
     result = ListOffsetsPartitionResponse(0, offset=5, leader_epoch=named)
-    driven.lookup.answered(
+    driven.lookup.responded(
         driven.sent_alone(), ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [result])]), 0.0, 0.0
     )
     assert driven.lookup.offsets == {T0: 5}

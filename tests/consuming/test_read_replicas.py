@@ -27,7 +27,7 @@ def reading_from_follower(*, records: int = 3, **config: object) -> Driven:
     driven = Driven({T0: 0}, **config)
     sent = driven.sent()
     assert sent.node_id == LEADER
-    driven.answer(sent, {T0: rows(records, FOLLOWER)}, session_id=9)
+    driven.respond(sent, {T0: rows(records, FOLLOWER)}, session_id=9)
     assert driven.offsets() == ({T0: list(range(records))} if records else {})
     return driven
 
@@ -37,7 +37,7 @@ def test_the_replica_that_the_leader_names_is_read_from() -> None:
     driven = reading_from_follower(records=0)
     sent = driven.sent()
     assert (sent.node_id, sent.wanted) == (FOLLOWER, {T0: (0, 0)})
-    driven.answer(sent, {T0: rows(3)})
+    driven.respond(sent, {T0: rows(3)})
     assert driven.offsets() == {T0: [0, 1, 2]}
     assert driven.sent().node_id == FOLLOWER
 
@@ -45,7 +45,7 @@ def test_the_replica_that_the_leader_names_is_read_from() -> None:
 def test_a_replica_that_the_metadata_lacks_is_looked_up_and_the_leader_asked_again() -> None:
     """[testPreferredReadReplica]"""
     driven = reading_from_follower()
-    driven.answer(driven.sent(), {T0: rows(1, UNKNOWN_BROKER, 3)})
+    driven.respond(driven.sent(), {T0: rows(1, UNKNOWN_BROKER, 3)})
     assert driven.offsets() == {T0: [3]}
     assert driven.effects() == [], "after a pause, so that the two do not send each other's requests round"
     driven.wait()
@@ -59,11 +59,11 @@ def test_after_metadata_max_age_the_leader_is_asked_again() -> None:
     driven.now_ms = 1_000
     sent = driven.sent()
     assert sent.node_id == FOLLOWER
-    driven.answer(sent, {T0: rows(0)})
+    driven.respond(sent, {T0: rows(0)})
     driven.now_ms = 1_001
     sent = driven.sent()
     assert sent.node_id == LEADER
-    driven.answer(sent, {T0: rows(0, FOLLOWER)})
+    driven.respond(sent, {T0: rows(0, FOLLOWER)})
     driven.now_ms = 2_001
     assert driven.sent().node_id == FOLLOWER
 
@@ -119,7 +119,7 @@ REFRESHES = [
 def test_an_error_with_new_metadata_leads_back_to_the_leader(code: ErrorCode) -> None:
     """[testFetchWithMetadataRefreshErrors, testFetchErrorShouldClearPreferredReadReplica]"""
     driven = reading_from_follower()
-    assert not driven.answer(driven.sent(), {T0: PartitionData(error_code=code, preferred_read_replica=FOLLOWER)})
+    assert not driven.respond(driven.sent(), {T0: PartitionData(error_code=code, preferred_read_replica=FOLLOWER)})
     assert driven.offsets() == {}
     driven.wait()
     driven.refresh()
@@ -130,12 +130,12 @@ def test_an_offset_that_the_follower_lacks_is_asked_of_the_leader() -> None:
     """[testPreferredReadReplicaOffsetError, testFetchWithOffsetOutOfRangeWithPreferredReadReplica]"""
     driven = reading_from_follower()
     out_of_range = PartitionData(error_code=E.OFFSET_OUT_OF_RANGE, high_watermark=100)
-    assert not driven.answer(driven.sent(), {T0: out_of_range})
+    assert not driven.respond(driven.sent(), {T0: out_of_range})
     assert driven.offsets() == {}
     assert (driven.machine.positions[T0].state, driven.machine.resets_due()) == (FetchState.FETCHING, [])
     sent = driven.sent()
     assert (sent.node_id, sent.wanted) == (LEADER, {T0: (3, 0)})
-    assert driven.answer(sent, {T0: PartitionData(error_code=E.OFFSET_OUT_OF_RANGE)})
+    assert driven.respond(sent, {T0: PartitionData(error_code=E.OFFSET_OUT_OF_RANGE)})
     assert driven.machine.resets_due() == [T0], "the leader's word counts"
 
 
@@ -144,12 +144,12 @@ def test_a_change_of_leaders_concerns_its_partition_alone(code: ErrorCode) -> No
     """[testWhenFetchResponseReturnsALeaderShipChangeErrorButNoNewLeaderInformation]"""
     driven = Driven({T0: 0, T1: 0})
     for node_id, sent in driven.sent_to().items():
-        driven.answer(sent, {T0 if node_id == LEADER else T1: rows(3, LEADER)})
+        driven.respond(sent, {T0 if node_id == LEADER else T1: rows(3, LEADER)})
     assert driven.offsets() == {T0: [0, 1, 2], T1: [0, 1, 2]}
     sent = driven.sent()
     assert (sent.node_id, set(sent.wanted)) == (LEADER, {T0, T1})
     version, leaders = driven.known.version, [driven.known.leader(*tp) for tp in (T0, T1)]
-    driven.answer(sent, {T0: PartitionData(error_code=code), T1: rows(2, offset=3)})
+    driven.respond(sent, {T0: PartitionData(error_code=code), T1: rows(2, offset=3)})
     assert driven.offsets() == {T1: [3, 4]}
     assert (driven.known.version, [driven.known.leader(*tp) for tp in (T0, T1)]) == (version, leaders)
     positions = driven.machine.positions
@@ -158,7 +158,7 @@ def test_a_change_of_leaders_concerns_its_partition_alone(code: ErrorCode) -> No
     assert (sent.node_id, set(sent.wanted)) == (LEADER, {T1})
     driven.wait()
     driven.refresh()
-    driven.answer(sent, {T1: rows(0)})
+    driven.respond(sent, {T1: rows(0)})
     assert [tp.state for tp in positions.values()] == [FetchState.FETCHING] * 2
     assert set(driven.sent().wanted) == {T0, T1}
 
@@ -169,11 +169,11 @@ def test_a_leader_that_the_response_names_is_asked_at_once(code: ErrorCode) -> N
     is refreshed beside."""
     driven = Driven({T0: 0, T1: 0})
     for node_id, sent in driven.sent_to().items():
-        driven.answer(sent, {T0 if node_id == LEADER else T1: rows(3, LEADER)})
+        driven.respond(sent, {T0 if node_id == LEADER else T1: rows(3, LEADER)})
     driven.offsets()
     sent = driven.sent()
     data = PartitionData(error_code=code, current_leader=LeaderIdAndEpoch(999, 100))
-    driven.answer(sent, {T0: data, T1: rows(2, offset=3)}, [NodeEndpoint(999, "new", 999)])
+    driven.respond(sent, {T0: data, T1: rows(2, offset=3)}, [NodeEndpoint(999, "new", 999)])
     assert driven.offsets() == {T1: [3, 4]}
     assert (driven.known.leader(*T0), driven.known.leader_epoch(*T0)) == (999, 100)
     assert driven.known.address(999) == ("new", 999)
@@ -192,7 +192,7 @@ def test_a_leader_that_is_not_newer_or_not_reachable_is_looked_up(
     driven = Driven({T0: 0})
     driven.cluster.metadata(driven.known)
     data = PartitionData(error_code=E.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(*leader))
-    driven.answer(driven.sent(), {T0: data}, [] if endpoint is None else [NodeEndpoint(endpoint, "new", 999)])
+    driven.respond(driven.sent(), {T0: data}, [] if endpoint is None else [NodeEndpoint(endpoint, "new", 999)])
     assert driven.known.leader(*T0) == LEADER
     assert driven.effects() == []
     driven.wait()
@@ -204,18 +204,18 @@ def test_a_position_is_validated_by_the_leader_that_a_response_names() -> None:
     driven = Driven({T0: 0}, validates=True)
     driven.cluster.names_leaders = True
     driven.cluster.logs[T0].plain(3)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.offsets()
     sent = driven.sent()
     driven.cluster.move(T0, 2)
-    driven.respond(sent)
+    driven.serve(sent)
     validations = [effect for effect in driven.effects() if isinstance(effect, SendValidation)]
     assert [(effect.node_id, set(effect.positions)) for effect in validations] == [(2, {T0})]
 
 
 def test_neighbours_of_one_leader_are_read_from_different_brokers() -> None:
     driven = Driven({T0: 0, U0: 0})
-    driven.answer(driven.sent(), {T0: rows(0, FOLLOWER), U0: rows(0)}, session_id=9)
+    driven.respond(driven.sent(), {T0: rows(0, FOLLOWER), U0: rows(0)}, session_id=9)
     sent = driven.sent_to()
     assert {node_id: set(of.wanted) for node_id, of in sent.items()} == {LEADER: {U0}, FOLLOWER: {T0}}
     assert [(t.topic, t.partitions) for t in sent[LEADER].request.forgotten_topics_data] == [("t", [0])]

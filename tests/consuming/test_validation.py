@@ -22,7 +22,7 @@ class Validating(Driven):
         super().__init__({T0: 0}, validates=True, **config)
         self.cluster.logs[T0].plain(3)
         self.cluster.logs[T0].plain(3)
-        self.respond(self.sent())
+        self.serve(self.sent())
         assert self.offsets(read) == {T0: list(range(read))}
         self.cluster.unclean_election(T0, 1, end)
         self.cluster.metadata(self.known)
@@ -56,7 +56,7 @@ def test_a_position_of_an_older_epoch_is_validated_before_it_is_fetched() -> Non
     assert driven.offsets() == {}, "what was fetched from the former leader may not be there any more"
     assert not driven.ends(sent)
     assert driven.state is FetchState.FETCHING
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.offsets() == {T0: [5]}
 
 
@@ -67,7 +67,7 @@ def test_each_leader_is_asked_for_all_of_its_partitions() -> None:
         driven.cluster.logs[tp].plain(2)
     for sent in driven.effects():
         assert isinstance(sent, SendFetch)
-        driven.respond(sent)
+        driven.serve(sent)
     driven.offsets()
     for tp in (T0, T1, U0):
         driven.cluster.move(tp, driven.cluster.leaders[tp])
@@ -294,7 +294,7 @@ def test_a_broker_that_cannot_tell_is_fetched_from() -> None:
     """[testOffsetValidationSkippedForOldBroker]"""
     driven = Validating(read=5, end=6)
     driven.machine.validation_unserved(driven.validation())
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     assert driven.offsets() == {T0: [5]}
     driven.cluster.metadata(driven.known)
     driven.sent()
@@ -304,10 +304,10 @@ def test_a_fenced_fetch_ends_in_a_validation() -> None:
     """[testFetchFencedLeaderEpoch] The client learns of the election by it."""
     driven = Driven({T0: 0}, validates=True)
     driven.cluster.logs[T0].plain(3)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.offsets()
     driven.cluster.unclean_election(T0, 1, 0)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.wait()
     driven.refresh()
     assert [type(effect) for effect in driven.effects()] == [SendValidation]
@@ -321,7 +321,7 @@ def test_a_fetch_in_flight_to_the_former_leader_is_dropped() -> None:
     sent = driven.validation()
     assert driven.machine.positions[T0].fetch_offset == 3
     driven.ends(sent)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     (record,) = driven.machine.take(10)[T0]
     assert (record.offset, record.value) == (3, b"3 of 1")
 
@@ -335,7 +335,7 @@ def test_a_paused_partition_is_validated_too() -> None:
 def test_where_it_is_switched_off_nothing_is_validated() -> None:
     driven = Driven({T0: 0})
     driven.cluster.logs[T0].plain(3)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.offsets()
     driven.cluster.move(T0, 1)
     driven.cluster.metadata(driven.known)
@@ -345,7 +345,7 @@ def test_where_it_is_switched_off_nothing_is_validated() -> None:
 def test_older_records_of_the_current_leader_need_no_validation() -> None:
     driven = Validating(read=5, end=6)
     driven.machine.seek(T0, 0)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.offsets(1)
     driven.cluster.metadata(driven.known)
     assert driven.machine.positions[T0].offset_epoch == 0
@@ -361,8 +361,8 @@ def test_records_of_the_former_leader_that_come_after_the_election_are_dropped()
     driven.cluster.unclean_election(T0, 2, 0)
     driven.cluster.logs[T0].plain(1)
     driven.cluster.metadata(driven.known)
-    assert not driven.machine.answered(sent, response, 0.0, 0.0)
-    driven.respond(driven.sent())
+    assert not driven.machine.responded(sent, response, 0.0, 0.0)
+    driven.serve(driven.sent())
     ((record,),) = driven.machine.take(10).values()
     assert record.value == b"0 of 1"
 
@@ -370,13 +370,13 @@ def test_records_of_the_former_leader_that_come_after_the_election_are_dropped()
 def test_records_that_were_fetched_and_not_polled_before_the_election_are_fetched_again() -> None:
     driven = Driven({T0: 0}, validates=True)
     driven.cluster.logs[T0].plain(3)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     driven.cluster.unclean_election(T0, 1, 0)
     driven.cluster.logs[T0].plain(1)
     driven.cluster.metadata(driven.known)
     (sent,) = driven.effects()
     assert isinstance(sent, SendValidation)
     driven.machine.validated(sent, driven.cluster.epoch_ends(1, sent.request), 0.0, 0.0)
-    driven.respond(driven.sent())
+    driven.serve(driven.sent())
     ((record,),) = driven.machine.take(10).values()
     assert record.value == b"0 of 1"

@@ -67,12 +67,12 @@ class Reader:
         while (effect := self.machine.next(self.world.now_ms)) is not None:
             if isinstance(effect, AclsRead):
                 read.append(set(effect.acls))
-                self.machine.answer()
+                self.machine.respond()
             elif self.loses is not None:
                 self.machine.refuse(self.loses())
                 self.loses = None
             else:
-                self.machine.answer(self.server.apply(self.session, effect))
+                self.machine.respond(self.server.apply(self.session, effect))
         return read
 
 
@@ -112,7 +112,7 @@ def test_a_change_while_the_first_are_read_is_not_missed() -> None:
     for _ in range(3):  # both watches, and the first list of names
         effect = reader.machine.next(reader.world.now_ms)
         assert isinstance(effect, List)
-        reader.machine.answer(reader.server.apply(reader.session, effect))
+        reader.machine.respond(reader.server.apply(reader.session, effect))
     reader.write(A)
     assert reader.seen()[-1] == {A}
 

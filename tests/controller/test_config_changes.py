@@ -51,12 +51,12 @@ class Reader:
         while (effect := self.machine.next(self.world.now_ms + self.clock_offset_ms)) is not None:
             if isinstance(effect, SettingsRead):
                 changes += effect.changes
-                self.machine.answer()
+                self.machine.respond()
             elif self.loses is not None:
                 self.machine.refuse(self.loses())
                 self.loses = None
             else:
-                self.machine.answer(self.server.apply(self.session, effect))
+                self.machine.respond(self.server.apply(self.session, effect))
         return changes
 
 

@@ -31,7 +31,7 @@ def test_a_write_that_waits_for_a_connection_ends_with_its_session() -> None:
     writer.expired()
     writer.connected()
     assert writer.next(2) == IsrRefused(first)
-    writer.answer()
+    writer.respond()
     assert writer.next(3) is None
     writer.registered()
     assert writer.next(4) is None

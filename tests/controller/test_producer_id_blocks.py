@@ -63,7 +63,7 @@ class Broker:
                 self._apply(effect)
             else:
                 effects.append(effect)
-                self.blocks.answer()
+                self.blocks.respond()
         return effects
 
     def _apply(self, operation: Operation) -> None:
@@ -73,7 +73,7 @@ class Broker:
         except ZooKeeperError as error:
             self.blocks.refuse(error)
         else:
-            self.blocks.answer(result)
+            self.blocks.respond(result)
 
 
 def held(zookeeper: ZooKeeper) -> object:

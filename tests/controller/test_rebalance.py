@@ -33,7 +33,7 @@ def test_changes_without_an_end_do_not_delay_the_rebalance() -> None:
     for step in range(700):
         effect = machine.next(10 * step)
         result = server.apply(session, effect) if isinstance(effect, Operation) else None
-        machine.answer(result)
+        machine.respond(result)
         machine.changed(nodes.ISR_CHANGES)
         if step == 490:
             assert leader() == 1

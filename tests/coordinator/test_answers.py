@@ -27,13 +27,13 @@ class JournalledShard:
     def __init__(self) -> None:
         self.shard = Shard(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
         self.journal_lines, self.lines = JournalLines(), list[JournalLine]()
-        self.answers: dict[object, object] = {}
+        self.responses: dict[object, object] = {}
         self.now_ms = 0
 
     def submit(self, command: Command, token: str, version: int = 3, client: str = "c") -> object:
         ctx = Context(self.now_ms, token, token, version, client, "/h")
         drive(self.shard, self.shard.decide(command, ctx), lambda decisions: None, self._committed)
-        return self.answers.get(token)
+        return self.responses.get(token)
 
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
@@ -41,7 +41,7 @@ class JournalledShard:
             if line is not None:
                 self.lines.append(line)
         for reply in decision.outcome.replies:
-            self.answers[reply.token] = reply.response
+            self.responses[reply.token] = reply.response
 
 
 def join(member_id: str = "", reason: str | None = None) -> JoinGroupRequest:

@@ -179,11 +179,11 @@ def test_a_waiting_request_is_answered_once_and_nobody_else_is() -> None:
     run.step("sync a")
     assert run.step("join b version=3") == ["g: Stable -> PreparingRebalance (member_joined b-1)"]
     assert run.ledger.open == {"b#3"}
-    answered = run.step("join a")
-    assert [line.split(":")[0] for line in answered if "JoinGroup" in line] == ["b", "a"]
+    responded = run.step("join a")
+    assert [line.split(":")[0] for line in responded if "JoinGroup" in line] == ["b", "a"]
     assert run.step("sync b") == []
-    answered = run.step("sync a assign=a:x,b:y")
-    assert [line for line in answered if "SyncGroup" in line] == [
+    responded = run.step("sync a assign=a:x,b:y")
+    assert [line for line in responded if "SyncGroup" in line] == [
         "b: SyncGroup NONE assignment=y",
         "a: SyncGroup NONE assignment=x",
     ]
@@ -274,7 +274,7 @@ def test_a_group_is_made_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "answer"),
+    ("code", "response"),
     [
         ("UNKNOWN_TOPIC_OR_PARTITION", "COORDINATOR_NOT_AVAILABLE"),
         ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE"),
@@ -285,10 +285,10 @@ def test_a_group_is_made_once() -> None:
         ("CORRUPT_MESSAGE", "CORRUPT_MESSAGE"),
     ],
 )
-def test_how_a_failed_append_sounds_to_a_joining_member(code: str, answer: str) -> None:
+def test_how_a_failed_append_sounds_to_a_joining_member(code: str, response: str) -> None:
     """testJoinGroupAppendErrorConversion: a static member whose new id cannot be stored."""
     run = ScenarioRun()
     run.step("join a instance=i")
     run.step("sync a")
     run.step(f"fail-append {code}")
-    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {answer} protocol=range"]
+    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {response} protocol=range"]

@@ -300,7 +300,7 @@ def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
     for partition in range(30_000):
         record = offset_record(1, partition=partition)
         shard.load(record.key, record.value)
-    answered: list[object] = []
+    responded: list[object] = []
 
     def append(decisions: list[Decision]) -> None:
         log.append(decisions)
@@ -310,8 +310,8 @@ def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
         shard,
         decision,
         append,
-        lambda kept, steps: answered.extend(kept.outcome.replies),
+        lambda kept, steps: responded.extend(kept.outcome.replies),
     )
-    assert len(answered) == 1
+    assert len(responded) == 1
     assert log.log.end_offset == 30_001  # and the group's own
     assert "g" not in load(log).groups

@@ -90,7 +90,7 @@ class Driver:
         if decision.records:
             assert decision is self._appended.pop(0), "answered out of order, or before the append"
         for reply in decision.outcome.replies:
-            self.ledger.answer(reply.token)
+            self.ledger.respond(reply.token)
             self.responses[reply.token] = reply.response
             assert (reply.token in self._refused) <= (error_in(reply.response) != ErrorCode.NONE)
         self._refused -= {reply.token for reply in decision.outcome.replies}

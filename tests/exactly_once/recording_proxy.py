@@ -86,7 +86,7 @@ class Recorder:
                 asyncio.get_running_loop().call_later(0.001, self.hit)
         return exchange
 
-    def answered(self, seen: Exchange, response: Any) -> None:
+    def responded(self, seen: Exchange, response: Any) -> None:
         if seen is self.struck_at:
             self.struck_at = None
             self.hit()

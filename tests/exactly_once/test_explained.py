@@ -28,13 +28,13 @@ def _offsets(partition: int, offset: int) -> Exchange:
     return Exchange(TXN_OFFSET_COMMIT, TxnOffsetCommitRequest(NAME, "copiers", 1, 0, topics=[topic]))
 
 
-def _end(*, committed: bool, answered: bool = True) -> Exchange:
-    return Exchange(END_TXN, EndTxnRequest(NAME, 1, 0, committed), EndTxnResponse() if answered else None)
+def _end(*, committed: bool, responded: bool = True) -> Exchange:
+    return Exchange(END_TXN, EndTxnRequest(NAME, 1, 0, committed), EndTxnResponse() if responded else None)
 
 
 def test_a_copy_with_a_batch_and_a_commit_that_are_sent_again() -> None:
     batch, end = _produce(0, 0), _end(committed=True)
-    lost = _end(committed=True, answered=False)
+    lost = _end(committed=True, responded=False)
     assert findings([batch, batch, _offsets(0, 1), lost, end, _produce(0, 1), _offsets(0, 2), end], "output") == []
 
 

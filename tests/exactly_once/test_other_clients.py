@@ -66,7 +66,7 @@ def test_librdkafka_sends_the_sequences_of_an_aborted_transaction_again(coterie_
         }
     )
     producer.init_transactions(20)
-    coterie_broker.lose_answer("Produce", client_id=TRANSACTIONAL_ID)
+    coterie_broker.lose_response("Produce", client_id=TRANSACTIONAL_ID)
     producer.begin_transaction()
     producer.produce(OUTPUT, b"aborted", partition=0)
     coterie_broker.until_asked("Produce", 1)

@@ -171,7 +171,7 @@ def test_the_ledger_takes_each_token_once_through_its_life(actions: list[tuple[s
         good = action == "forgotten" or life[token] == {"asked": "new", "answer": "open"}[action]
         call = {
             "asked": lambda t: ledger.asked(t),
-            "answer": lambda t: ledger.answer(t),
+            "answer": lambda t: ledger.respond(t),
             "forgotten": lambda t: ledger.forgotten({t}),
         }
         if not good:
@@ -239,7 +239,7 @@ def test_an_acknowledged_offset_is_held_or_missed(commits: list[int], held: int)
     """``held`` -1: the group has none."""
     checker, group = OffsetChecker(), Group("g")
     for number in commits:
-        checker.answered(Decision(group, 0, Outcome(events=[e.OffsetStored("t", 0, offset(number))])))
+        checker.responded(Decision(group, 0, Outcome(events=[e.OffsetStored("t", 0, offset(number))])))
     if held >= 0:
         group.offsets = {T0: offset(held)}
     if held >= commits[-1]:

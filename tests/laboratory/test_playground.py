@@ -179,11 +179,11 @@ class TestSession:
 
     def test_errors_are_sentences(self) -> None:
         session = PlaygroundSession()
-        for answer in (
+        for response in (
             session.start(json.dumps({"settings": {"members": "many"}})),
             session.act(json.dumps({"kind": "burn"})),
         ):
-            assert json.loads(answer)["error"]
+            assert json.loads(response)["error"]
 
     def test_the_description_is_json(self) -> None:
         described = json.loads(description())

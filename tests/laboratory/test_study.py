@@ -355,7 +355,7 @@ def test_the_laboratory_beside_the_real_processes_is_of_this_code() -> None:
 
 def test_the_texts_take_their_figures_from_the_cells() -> None:
     """Each named cell is filled, and with another figure where the results are others; one that is missing is an error."""
-    answer = study_answers.answer
+    response = study_answers.study_answer
     results = json.loads((DOCS / RESULTS).read_text())
     for question in sorted({c["question"] for c in results["cells"]}):
         cells = [Cell.from_json(c) for c in results["cells"] if c["question"] == question]
@@ -363,7 +363,7 @@ def test_the_texts_take_their_figures_from_the_cells() -> None:
             replace(c, measures={n: m if n == "formed" else tuple(v + 1000 for v in m) for n, m in c.measures.items()})
             for c in cells
         ]
-        shown, other = answer(question, cells), answer(question, grown)
+        shown, other = response(question, cells), response(question, grown)
         assert "$" not in shown.sentence + shown.details
         template = (Path(study_answers.__file__).parent / "study_text" / f"{question}.md").read_text()
         named = len(re.findall(r"\$\{[^}]*\|[^}]*\}", template))
@@ -372,7 +372,7 @@ def test_the_texts_take_their_figures_from_the_cells() -> None:
         )
         assert sum(a != b for a, b in words) >= named > 2
         with pytest.raises(KeyError):
-            answer(question, [c for c in cells if c.workload != cells[0].workload])
+            response(question, [c for c in cells if c.workload != cells[0].workload])
 
 
 def test_the_page_has_the_answers_first_one_summary_and_the_method_last() -> None:
@@ -382,9 +382,9 @@ def test_the_page_has_the_answers_first_one_summary_and_the_method_last() -> Non
     assert headings[-2:] == ["Compared with real processes", "Method"]
     for title in TITLES.values():
         if title in headings or any(h.endswith(title) for h in headings):
-            answers = [line for line in page.split("## Summary")[0].splitlines() if title in line]
-            assert len(answers) == 1
-            assert answers[0].endswith(".")
+            responses = [line for line in page.split("## Summary")[0].splitlines() if title in line]
+            assert len(responses) == 1
+            assert responses[0].endswith(".")
     summary = page.split("## Summary")[1].split("## ")[0]
     assert {line.split("|")[1].strip() for line in summary.strip().splitlines()[2:]} >= {
         "eager",

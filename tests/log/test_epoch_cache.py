@@ -172,8 +172,8 @@ def test_the_end_of_an_epoch_is_where_the_next_begins(steps: list[int], asked: i
     made = LeaderEpochCache()
     for offset, epoch in enumerate(epochs):
         made.assign(epoch, offset)
-    answer = made.end_of(asked, len(epochs))
+    response = made.end_of(asked, len(epochs))
     if asked < 0 or asked > epochs[-1]:
-        assert answer == EndOfEpoch()
+        assert response == EndOfEpoch()
     else:
-        assert answer.end_offset == sum(epoch <= asked for epoch in epochs)
+        assert response.end_offset == sum(epoch <= asked for epoch in epochs)

@@ -145,8 +145,8 @@ def test_a_timestamp_beyond_javas_longs_is_looked_up_as_in_kafka() -> None:
     log.append(of_body(RIGHT, base_timestamp=2**63 - 1), NOW)
     assert offset_for_timestamp(log, NOW) == (1, 2**63 - 1)
     assert max_timestamp_offset(log) == (1, 2**63 - 1)
-    answer = ListOffsetsPartitionResponse(0, timestamp=2**63 - 1, offset=1)
-    assert ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answer])]).encode(5)  # it fits into the answer
+    response = ListOffsetsPartitionResponse(0, timestamp=2**63 - 1, offset=1)
+    assert ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [response])]).encode(5)  # it fits into the answer
 
 
 def test_any_malformed_batch_is_answered_and_what_is_stored_can_be_read() -> None:

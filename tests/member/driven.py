@@ -31,8 +31,8 @@ class Driven:
         assert isinstance(effect, Send)
         return effect.request
 
-    def answer(self, request: Message, response: Message) -> None:
-        self.machine.answered(request, response, self.now_ms)
+    def respond(self, request: Message, response: Message) -> None:
+        self.machine.responded(request, response, self.now_ms)
 
     def to_join(self) -> Message:
         self.machine.subscribe(frozenset({"t"}), self.now_ms)
@@ -47,17 +47,17 @@ class Driven:
 
     def to_stable(self, partitions: list[int]) -> None:
         """Joins as a follower of generation 1 and owns these partitions of t."""
-        self.answer(self.to_join(), self.joined())
-        self.answer(self.sent(), SyncGroupResponse(assignment=encode_assignment({"t": partitions})))
+        self.respond(self.to_join(), self.joined())
+        self.respond(self.sent(), SyncGroupResponse(assignment=encode_assignment({"t": partitions})))
         owned = tuple(("t", p) for p in partitions)
         assert self.next() == [Assigned(owned, 1, owned)]
 
     def synced(self, request: Message, partitions: list[int]) -> list[Effect]:
         """The sync is answered with these partitions of t; what follows."""
-        self.answer(request, SyncGroupResponse(assignment=encode_assignment({"t": partitions} if partitions else {})))
+        self.respond(request, SyncGroupResponse(assignment=encode_assignment({"t": partitions} if partitions else {})))
         return self.next()
 
     def beat(self, code: ErrorCode) -> None:
         """The next heartbeat is due, sent, and told that."""
         self.now_ms += self.machine.config.heartbeat_interval_ms
-        self.answer(self.sent(), HeartbeatResponse(error_code=code))
+        self.respond(self.sent(), HeartbeatResponse(error_code=code))

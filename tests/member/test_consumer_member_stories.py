@@ -180,7 +180,7 @@ class ConsumerWalk:
                 response.assignment = Assignment([TopicPartitions(IDS[t], [n]) for t, n in sorted(share)])
                 if counts:
                     self.held |= share
-        self.machine.answered(request, response, self.now_ms)
+        self.machine.responded(request, response, self.now_ms)
 
 
 WEIGHTS = {

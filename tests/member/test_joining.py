@@ -44,7 +44,7 @@ def test_heartbeats_are_due_after_the_interval() -> None:
     driven.now_ms = 100
     beat = driven.sent()
     assert isinstance(beat, HeartbeatRequest)
-    driven.answer(beat, HeartbeatResponse())
+    driven.respond(beat, HeartbeatResponse())
     assert driven.next() == []
     assert (driven.machine.stage, driven.machine.next_deadline_ms()) == (Stage.STABLE, 200)
 
@@ -55,7 +55,7 @@ def test_the_session_counts_from_the_last_heartbeat() -> None:
     driven = Driven(heartbeat_interval_ms=100, session_timeout_ms=1_000)
     driven.to_stable([0])
     driven.now_ms = 100
-    driven.answer(driven.sent(), HeartbeatResponse())
+    driven.respond(driven.sent(), HeartbeatResponse())
     driven.now_ms = 200
     driven.sent()
     driven.now_ms = 1_199
@@ -110,7 +110,7 @@ def test_one_lookup_at_a_time_and_pauses_that_double() -> None:
 def test_member_id_required() -> None:
     """testJoinGroupRequestWithMemberIdRequired"""
     driven = Driven()
-    driven.answer(driven.to_join(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    driven.respond(driven.to_join(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
     assert driven.machine.stage != Stage.STABLE
     second = driven.sent()
     assert isinstance(second, JoinGroupRequest)
@@ -124,7 +124,7 @@ def test_a_join_that_is_told_unknown_member_forgets_everything() -> None:
     driven.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     driven.next()
     driven.machine.revoked()
-    driven.answer(driven.sent(), JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    driven.respond(driven.sent(), JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     again = driven.sent()
     assert isinstance(again, JoinGroupRequest)
     assert (again.member_id, driven.machine.generation) == ("", -1)
@@ -141,10 +141,10 @@ def test_a_fenced_instance_is_fatal_wherever_it_appears(where: str) -> None:
     else:
         join = driven.to_join()
         if where == "join":
-            driven.answer(join, JoinGroupResponse(error_code=code))
+            driven.respond(join, JoinGroupResponse(error_code=code))
         else:
-            driven.answer(join, driven.joined())
-            driven.answer(driven.sent(), SyncGroupResponse(error_code=code))
+            driven.respond(join, driven.joined())
+            driven.respond(driven.sent(), SyncGroupResponse(error_code=code))
     (failed,) = driven.next()
     assert isinstance(failed, Failed)
     assert failed.code == code
@@ -165,13 +165,13 @@ def test_protocol_type_and_name_are_checked(
 ) -> None:
     """testJoinGroupProtocolTypeAndName"""
     driven = Driven()
-    answer = driven.joined()
-    answer.protocol_type, answer.protocol_name = join
-    driven.answer(driven.to_join(), answer)
+    response = driven.joined()
+    response.protocol_type, response.protocol_name = join
+    driven.respond(driven.to_join(), response)
     effects = driven.next()
     if isinstance(effects[0], Send):
         request = effects[0].request
-        driven.answer(request, SyncGroupResponse(0, ErrorCode.NONE, *sync, encode_assignment({"t": [0]})))
+        driven.respond(request, SyncGroupResponse(0, ErrorCode.NONE, *sync, encode_assignment({"t": [0]})))
         effects = driven.next()
     if right:
         assert isinstance(effects[0], Assigned)
@@ -183,10 +183,10 @@ def test_protocol_type_and_name_are_checked(
 def test_a_generation_that_was_reset_has_no_protocol_to_compare() -> None:
     """testNoGenerationWillNotTriggerProtocolNameCheck: the sync under way is given up with its generation."""
     driven = Driven()
-    driven.answer(driven.to_join(), driven.joined())
+    driven.respond(driven.to_join(), driven.joined())
     sync = driven.sent()
     driven.machine.membership_refused(ErrorCode.ILLEGAL_GENERATION)
-    driven.answer(sync, SyncGroupResponse(protocol_name="other", assignment=encode_assignment({"t": [0]})))
+    driven.respond(sync, SyncGroupResponse(protocol_name="other", assignment=encode_assignment({"t": [0]})))
     assert isinstance(driven.sent(), JoinGroupRequest)
 
 
@@ -200,17 +200,17 @@ def test_answers_that_come_too_late_undo_nothing() -> None:
     driven.next()
     driven.machine.coordinator_found()
     second = driven.sent()
-    driven.answer(join, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    driven.answer(second, driven.joined(5))
+    driven.respond(join, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    driven.respond(second, driven.joined(5))
     sync = driven.sent()
     driven.machine.lost_connection(sync, driven.now_ms)
     driven.now_ms += 1_000
     driven.next()
     driven.machine.coordinator_found()
-    driven.answer(driven.sent(), driven.joined(6))
+    driven.respond(driven.sent(), driven.joined(6))
     third = driven.sent()
     for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-        driven.answer(sync, SyncGroupResponse(error_code=code))
+        driven.respond(sync, SyncGroupResponse(error_code=code))
     assert (driven.machine.generation, driven.machine.member_id) == (6, "me")
     assert isinstance(driven.synced(third, [0])[0], Assigned)
 
@@ -226,9 +226,9 @@ def test_a_heartbeat_of_an_older_generation_undoes_nothing(code: ErrorCode) -> N
     driven.now_ms = 3_000
     beat = driven.sent()
     driven.machine.rejoin("the user asked for it")
-    driven.answer(driven.sent(), driven.joined(2))
+    driven.respond(driven.sent(), driven.joined(2))
     sync = driven.sent()
-    driven.answer(beat, HeartbeatResponse(error_code=code))
+    driven.respond(beat, HeartbeatResponse(error_code=code))
     assert driven.machine.generation == 2
     assert driven.synced(sync, [0]) == [Assigned((("t", 0),), 2, ())]
 
@@ -236,12 +236,12 @@ def test_a_heartbeat_of_an_older_generation_undoes_nothing(code: ErrorCode) -> N
 def test_a_rebalance_heard_of_while_rejoining_changes_nothing() -> None:
     """testHeartbeatRebalanceInProgressResponseDuringRebalancing, testHeartbeatSentWhenCompletingRebalance"""
     driven = Driven()
-    driven.answer(driven.to_join(), driven.joined())
+    driven.respond(driven.to_join(), driven.joined())
     sync = driven.sent()
     driven.now_ms = 3_000
     beat = driven.sent()
     assert isinstance(beat, HeartbeatRequest), "heartbeats go on between join and sync"
-    driven.answer(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    driven.respond(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert driven.next() == []
     assert driven.machine.stage == Stage.SYNCING
     assert isinstance(driven.synced(sync, [0])[0], Assigned)
@@ -251,10 +251,10 @@ def test_a_rebalance_heard_of_while_rejoining_changes_nothing() -> None:
 def test_a_join_told_to_rebalance_is_repeated() -> None:
     """testJoinGroupRequestWithRebalanceInProgress, testBackoffAndRetryUponRetriableError"""
     driven = Driven()
-    driven.answer(driven.to_join(), JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    driven.respond(driven.to_join(), JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     again = driven.sent()
     assert isinstance(again, JoinGroupRequest)
-    driven.answer(again, JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    driven.respond(again, JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert driven.next() == [], "after a pause"
     driven.now_ms += 100
     assert isinstance(driven.sent(), JoinGroupRequest)
@@ -264,10 +264,10 @@ def test_a_join_told_to_rebalance_is_repeated() -> None:
 def test_a_lost_connection_keeps_the_member_id(during: str) -> None:
     """testRetainMemberIdAfterJoinGroupDisconnect, testRetainMemberIdAfterSyncGroupDisconnect, testDisconnectInJoin"""
     driven = Driven()
-    driven.answer(driven.to_join(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    driven.respond(driven.to_join(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
     request = driven.sent()
     if during == "sync":
-        driven.answer(request, driven.joined())
+        driven.respond(request, driven.joined())
         request = driven.sent()
     driven.machine.lost_connection(request, 0)
     driven.now_ms = 100
@@ -291,8 +291,8 @@ def test_errors_of_a_sync(code: ErrorCode, member_id: str) -> None:
     """testUnknownMemberIdOnSyncGroup, testIllegalGenerationOnSyncGroup, testRebalanceInProgressOnSyncGroup, testRejoinGroup,
     testConsumerRejoinAfterRebalance, testPrepareJoinAndRejoinAfterFailedRebalance"""
     driven = Driven()
-    driven.answer(driven.to_join(), driven.joined())
-    driven.answer(driven.sent(), SyncGroupResponse(error_code=code))
+    driven.respond(driven.to_join(), driven.joined())
+    driven.respond(driven.sent(), SyncGroupResponse(error_code=code))
     if code == ErrorCode.NOT_COORDINATOR:
         driven.now_ms += 100
         assert driven.next() == [FindCoordinator()]
@@ -305,8 +305,8 @@ def test_errors_of_a_sync(code: ErrorCode, member_id: str) -> None:
 def test_an_unexpected_error_of_a_sync_is_raised() -> None:
     """testUnexpectedErrorOnSyncGroup"""
     driven = Driven()
-    driven.answer(driven.to_join(), driven.joined())
-    driven.answer(driven.sent(), SyncGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    driven.respond(driven.to_join(), driven.joined())
+    driven.respond(driven.sent(), SyncGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     (failed,) = driven.next()
     assert isinstance(failed, Failed)
 
@@ -330,9 +330,9 @@ def test_the_reason_travels_and_is_cut() -> None:
 
 def led(driven: Driven, join: JoinGroupRequest, *members: JoinGroupResponseMember, generation: int = 1) -> AssignGroup:
     """We are let in as the leader of these."""
-    answer = driven.joined(generation, leader="me")
-    answer.members = list(members) or [JoinGroupResponseMember("me", None, join.protocols[0].metadata)]
-    driven.answer(join, answer)
+    response = driven.joined(generation, leader="me")
+    response.members = list(members) or [JoinGroupResponseMember("me", None, join.protocols[0].metadata)]
+    driven.respond(join, response)
     (effect,) = driven.next()
     assert isinstance(effect, AssignGroup)
     return effect
@@ -410,12 +410,12 @@ def test_a_leader_that_is_told_to_skip_only_watches() -> None:
     """testOnLeaderElectedShouldSkipAssignment, testStaticLeaderRejoinsGroupAndCanTriggersRebalance,
     testStaticLeaderRejoinsGroupAndCanDetectMetadataChangesForOtherMembers (KIP-814)"""
     driven = Driven(group_instance_id="i")
-    answer = driven.joined(leader="me")
-    answer.skip_assignment = True
-    answer.members = [
+    response = driven.joined(leader="me")
+    response.skip_assignment = True
+    response.members = [
         JoinGroupResponseMember(m, m, encode_subscription({topic})) for m, topic in (("me", "t"), ("x", "u"))
     ]
-    driven.answer(driven.to_join(), answer)
+    driven.respond(driven.to_join(), response)
     watch, send = driven.next()
     assert watch == WatchTopics(frozenset({"t", "u"}))
     assert isinstance(send, Send)
@@ -458,7 +458,7 @@ def test_cooperative_keeps_what_it_keeps() -> None:
     assert isinstance(join, JoinGroupRequest), "nothing is revoked before"
     subscription = decode_subscription(join.protocols[0].metadata)
     assert (subscription.owned, subscription.generation) == ({"t": (0, 1)}, 1)
-    driven.answer(join, driven.joined(2))
+    driven.respond(join, driven.joined(2))
     assert driven.synced(driven.sent(), [1]) == [Revoke((("t", 0),), lost=False)]
     driven.now_ms += 3_000
     assert isinstance(driven.sent(), HeartbeatRequest), "while the listener is busy"
@@ -466,7 +466,7 @@ def test_cooperative_keeps_what_it_keeps() -> None:
     assigned, rejoin = driven.next()
     assert assigned == Assigned((("t", 1),), 2, ())
     assert isinstance(rejoin, Send)
-    driven.answer(rejoin.request, driven.joined(3))
+    driven.respond(rejoin.request, driven.joined(3))
     assert driven.synced(driven.sent(), [1, 2]) == [Assigned((("t", 1), ("t", 2)), 3, (("t", 2),))]
 
 
@@ -497,9 +497,9 @@ def test_cooperative_loses_everything_before_it_rejoins(code: ErrorCode) -> None
         driven.beat(ErrorCode.REBALANCE_IN_PROGRESS)
         request = driven.sent()
         if where is SyncGroupResponse:
-            driven.answer(request, driven.joined(2))
+            driven.respond(request, driven.joined(2))
             request = driven.sent()
-        driven.answer(request, where(error_code=code))
+        driven.respond(request, where(error_code=code))
         assert driven.next() == [Revoke(OWNED, lost=True)]
 
 
@@ -507,7 +507,7 @@ def test_membership_lost_while_partitions_are_released() -> None:
     driven = Driven(**COOPERATIVE)
     driven.to_stable([0, 1])
     driven.beat(ErrorCode.REBALANCE_IN_PROGRESS)
-    driven.answer(driven.sent(), driven.joined(2))
+    driven.respond(driven.sent(), driven.joined(2))
     assert driven.synced(driven.sent(), [1]) == [Revoke((("t", 0),), lost=False)]
     driven.beat(ErrorCode.UNKNOWN_MEMBER_ID)
     driven.machine.revoked()
@@ -520,7 +520,7 @@ def test_a_subscription_that_changes_during_a_round() -> None:
     driven = Driven(**COOPERATIVE)
     join = driven.to_join()
     driven.machine.subscribe(frozenset({"t", "u"}), 0)
-    driven.answer(join, driven.joined())
+    driven.respond(join, driven.joined())
     effects = driven.synced(driven.sent(), [0])
     assert effects[0] == Assigned((("t", 0),), 1, (("t", 0),))
     assert isinstance(effects[1], Send)
@@ -572,7 +572,7 @@ def test_who_leaves_and_how() -> None:
             assert isinstance(send.request, LeaveGroupRequest)
             assert [m.member_id for m in send.request.members] == ["me"]
     pending = Driven()
-    pending.answer(pending.to_join(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    pending.respond(pending.to_join(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
     pending.machine.leave("closing")
     leave = pending.sent()
     assert isinstance(leave, LeaveGroupRequest)
@@ -585,10 +585,10 @@ def test_partitions_that_nobody_would_give_out() -> None:
     looks after a session's time, and asks for a rebalance where something is left."""
     for seen in (True, False):
         driven = Driven(group_instance_id="i", session_timeout_ms=2_000, **COOPERATIVE)
-        answer = driven.joined(leader="me")
-        answer.skip_assignment = True
-        answer.members = [JoinGroupResponseMember("me", "i", encode_subscription({"t"}))]
-        driven.answer(driven.to_join(), answer)
+        response = driven.joined(leader="me")
+        response.skip_assignment = True
+        response.members = [JoinGroupResponseMember("me", "i", encode_subscription({"t"}))]
+        driven.respond(driven.to_join(), response)
         driven.synced(driven.next()[1].request, [0])  # type: ignore[union-attr]
         assert driven.machine.next_deadline_ms() == 2_000
         driven.now_ms = 2_000

@@ -21,15 +21,15 @@ def test_a_follower_joins_syncs_and_owns() -> None:
     first = driven.to_join()
     assert isinstance(first, JoinGroupRequest)
     assert (first.member_id, [p.name for p in first.protocols]) == ("", ["range", "cooperative-sticky"])
-    driven.answer(first, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    driven.respond(first, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
     second = driven.sent()
     assert isinstance(second, JoinGroupRequest)
     assert second.member_id == "me"
-    driven.answer(second, JoinGroupResponse(generation_id=3, protocol_name="range", leader="x", member_id="me"))
+    driven.respond(second, JoinGroupResponse(generation_id=3, protocol_name="range", leader="x", member_id="me"))
     sync = driven.sent()
     assert isinstance(sync, SyncGroupRequest)
     assert (sync.generation_id, sync.assignments) == (3, [])
-    driven.answer(sync, SyncGroupResponse(assignment=encode_assignment({"t": [1]})))
+    driven.respond(sync, SyncGroupResponse(assignment=encode_assignment({"t": [1]})))
     assert driven.next() == [Assigned((("t", 1),), 3, (("t", 1),))]
     assert driven.machine.stage == Stage.STABLE
 
@@ -38,7 +38,7 @@ def test_a_leader_assigns_for_all() -> None:
     driven = Driven()
     members = [JoinGroupResponseMember(m, None, encode_subscription({"t", "u"})) for m in ("me", "other")]
     joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="me", member_id="me", members=members)
-    driven.answer(driven.to_join(), joined)
+    driven.respond(driven.to_join(), joined)
     (effect,) = driven.next()
     assert isinstance(effect, AssignGroup)
     assert (effect.protocol, effect.topics) == ("range", frozenset({"t", "u"}))
@@ -54,7 +54,7 @@ def test_a_rebalance_revokes_before_it_joins_and_heartbeats_go_on() -> None:
     driven.now_ms = 3_000
     beat = driven.sent()
     assert isinstance(beat, HeartbeatRequest)
-    driven.answer(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    driven.respond(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert driven.next() == [Revoke((("t", 0), ("t", 1)), lost=False)]
     driven.now_ms = 6_000
     assert isinstance(driven.sent(), HeartbeatRequest), "while the listener is busy"
@@ -72,7 +72,7 @@ def test_losing_membership_loses_the_partitions(code: ErrorCode, member_id: str)
     driven = Driven()
     driven.to_stable([0])
     driven.now_ms = 3_000
-    driven.answer(driven.sent(), HeartbeatResponse(error_code=code))
+    driven.respond(driven.sent(), HeartbeatResponse(error_code=code))
     assert driven.next() == [Revoke((("t", 0),), lost=True)]
     driven.machine.revoked()
     rejoin = driven.sent()
@@ -88,7 +88,7 @@ def test_a_member_that_lost_its_membership_commits_in_transactions_as_before(cod
     driven.to_stable([0])
     assert driven.machine.committing_as == ("me", 1)
     driven.now_ms = 3_000
-    driven.answer(driven.sent(), HeartbeatResponse(error_code=code))
+    driven.respond(driven.sent(), HeartbeatResponse(error_code=code))
     driven.next()
     assert driven.machine.generation == -1
     assert driven.machine.committing_as == ("me", 1)
@@ -119,7 +119,7 @@ def test_a_member_that_was_not_polled_in_time_commits_in_transactions_as_before(
 def test_what_cannot_be_mended_is_told_to_the_caller(code: ErrorCode) -> None:
     """testGroupMaxSizeExceptionIsFatal, testInvalidSessionTimeout, testJoinGroupInvalidGroupId, testGroupReadUnauthorized"""
     driven = Driven()
-    driven.answer(driven.to_join(), JoinGroupResponse(error_code=code))
+    driven.respond(driven.to_join(), JoinGroupResponse(error_code=code))
     (effect,) = driven.next()
     assert isinstance(effect, Failed)
     assert effect.code == code
@@ -132,7 +132,7 @@ def test_a_coordinator_that_moved_is_looked_up_again_after_a_pause(code: ErrorCo
     driven = Driven()
     driven.to_stable([0])
     driven.now_ms = 3_000
-    driven.answer(driven.sent(), HeartbeatResponse(error_code=code))
+    driven.respond(driven.sent(), HeartbeatResponse(error_code=code))
     assert driven.next() == []
     driven.now_ms += 100
     assert driven.next() == [FindCoordinator()]
@@ -148,7 +148,7 @@ def test_a_lost_connection_in_the_middle_of_a_join_starts_it_over() -> None:
     assert driven.next() == [FindCoordinator()]
     driven.machine.coordinator_found()
     assert isinstance(driven.sent(), JoinGroupRequest)
-    driven.answer(join, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+    driven.respond(join, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
     assert driven.next() == [], "the answer to the join that was given up on means nothing any more"
 
 
@@ -177,8 +177,8 @@ def test_an_assignment_of_a_topic_not_subscribed_to_is_refused() -> None:
     """testOutdatedCoordinatorAssignment"""
     driven = Driven()
     joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="other", member_id="me")
-    driven.answer(driven.to_join(), joined)
-    driven.answer(driven.sent(), SyncGroupResponse(assignment=encode_assignment({"strange": [0]})))
+    driven.respond(driven.to_join(), joined)
+    driven.respond(driven.sent(), SyncGroupResponse(assignment=encode_assignment({"strange": [0]})))
     assert isinstance(driven.sent(), JoinGroupRequest)
 
 
@@ -204,7 +204,7 @@ def test_a_sync_response_after_the_member_failed_is_ignored() -> None:
     """Found on reading: a heartbeat between join and sync was refused with FENCED_INSTANCE_ID, the SyncGroup response came
     after it, and the member went from FAILED to STABLE, which is no transition."""
     driven = Driven(group_instance_id="i")
-    driven.answer(driven.to_join(), driven.joined())
+    driven.respond(driven.to_join(), driven.joined())
     sync = driven.sent()
     driven.beat(ErrorCode.FENCED_INSTANCE_ID)
     (failed,) = driven.next()

@@ -153,11 +153,11 @@ class Walk:
         code = CODES[number // 3 % len(CODES)]
         match request:
             case JoinGroupRequest():
-                self.machine.answered(request, self._joined(request, code, number // 7), self.now_ms)
+                self.machine.responded(request, self._joined(request, code, number // 7), self.now_ms)
             case SyncGroupRequest():
-                self.machine.answered(request, self._synced(code, number // 7), self.now_ms)
+                self.machine.responded(request, self._synced(code, number // 7), self.now_ms)
             case HeartbeatRequest():
-                self.machine.answered(request, HeartbeatResponse(error_code=code), self.now_ms)
+                self.machine.responded(request, HeartbeatResponse(error_code=code), self.now_ms)
             case LeaveGroupRequest():
                 pass
 

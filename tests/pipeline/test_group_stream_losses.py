@@ -42,8 +42,8 @@ def broker(tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch) -> It
 def until_heard(query: Query) -> None:
     """The broker that was started again has answered the member, which can then leave."""
     member = query.stream.member._member
-    answered = member.counts["heartbeats"]
-    until_in_thread(lambda: member.counts["heartbeats"] > answered and member.machine.coordinator_known, "a heartbeat")
+    responded = member.counts["heartbeats"]
+    until_in_thread(lambda: member.counts["heartbeats"] > responded and member.machine.coordinator_known, "a heartbeat")
 
 
 def test_a_log_that_was_cut_and_grew_again_is_data_loss(broker: BrokerProcess) -> None:

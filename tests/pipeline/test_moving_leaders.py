@@ -66,8 +66,8 @@ class Cluster:
         if isinstance(request, FindCoordinatorRequest):
             return FindCoordinatorResponse(coordinators=[Coordinator("g", 1, *B)])
         if isinstance(request, ListOffsetsRequest):
-            answered = ListOffsetsPartitionResponse(0, code, offset=5)
-            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answered])])
+            responded = ListOffsetsPartitionResponse(0, code, offset=5)
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [responded])])
         assert isinstance(request, FetchRequest)
         (asked,) = request.topics[0].partitions
         batch = encode_batch([(0, None, b"value", ())], base_offset=asked.fetch_offset)

@@ -154,7 +154,7 @@ def test_a_setting_that_no_client_has_is_refused(name: str) -> None:
 
 
 def test_the_settings_of_java_alone_are_those_of_kafka() -> None:
-    names = {name for _, _, answer in recorded("names") for name in answer or ()}
+    names = {name for _, _, response in recorded("names") for name in response or ()}
     assert names - CLIENT_SETTINGS.keys() <= JAVA_SETTINGS
     assert JAVA_SETTINGS - names == OF_OLDER_KAFKA
     assert not JAVA_SETTINGS & CLIENT_SETTINGS.keys()

@@ -111,7 +111,7 @@ class OneProducer:
         self.now_ms += ms
         self.run()
 
-    def answer(
+    def respond(
         self,
         code: ErrorCode = ErrorCode.NONE,
         offset: int = -1,

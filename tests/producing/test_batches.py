@@ -71,7 +71,7 @@ def test_flush() -> None:
     one.machine.flush()
     one.run()
     assert values(one) == [[b"before"]]
-    one.answer(offset=0)
+    one.respond(offset=0)
     one.append(b"after")
     one.run()
     assert not one.sent
@@ -95,7 +95,7 @@ def test_a_small_max_request_size_starves_no_partition() -> None:
     partitions = []
     for _ in range(2):
         partitions.append(one.batches_of()[0][1])
-        one.answer(offset=0)
+        one.respond(offset=0)
     assert sorted(partitions) == [0, 1]
 
 
@@ -104,7 +104,7 @@ def test_records_join_the_open_batch_until_it_is_sent() -> None:
     one = OneProducer(max_in_flight=1)
     one.send(b"a", b"b", b"c")
     assert values(one) == [[b"a"]]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert values(one) == [[b"b", b"c"]]
 
 
@@ -116,7 +116,7 @@ def test_requests_in_flight_are_bounded_for_each_broker() -> None:
     one.append(b"c", 0, "u")
     one.run()
     assert [values(one, n) for n in range(len(one.sent))] == [[[b"a"]], [[b"c"]]]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert values(one) == [[b"b"]]
 
 
@@ -125,7 +125,7 @@ def test_mute_partition() -> None:
     one = OneProducer(**PLAIN)
     one.send(b"a", b"b")
     assert [values(one, n) for n in range(len(one.sent))] == [[[b"a"]]]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert values(one) == [[b"b"]]
 
 
@@ -138,7 +138,7 @@ def test_expired_batches() -> None:
     one.wait(100)
     assert one.results() == ["REQUEST_TIMED_OUT", "REQUEST_TIMED_OUT"]
     assert one.machine.accumulator.buffered_bytes == 0
-    one.answer(offset=5)
+    one.respond(offset=5)
     assert len(one.results()) == 2
     assert one.machine.next_deadline_ms() is None
 
@@ -156,7 +156,7 @@ def test_a_batch_expires_before_it_is_due_where_the_timeout_is_shorter() -> None
 def test_a_batch_that_is_given_up_fails_with_its_last_failure() -> None:
     one = OneProducer(delivery_timeout_ms=100, **PLAIN)
     one.send(b"a")
-    one.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    one.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     one.leaders.clear()
     one.wait(100)
     assert one.results() == ["NOT_LEADER_OR_FOLLOWER"]
@@ -175,14 +175,14 @@ def test_retry_backoff() -> None:
     """RecordAccumulatorTest.testRetryBackoff: the others go on, the next of the partition waits behind it."""
     one = OneProducer(**PLAIN)
     one.send(b"a", b"b")
-    one.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+    one.respond(ErrorCode.NOT_ENOUGH_REPLICAS)
     one.send(b"other", partition=1)
     assert values(one) == [[b"other"]]
     assert one.machine.next_deadline_ms() == 10
     one.wait()
     assert values(one) == [[b"a"]]
-    one.answer(offset=0)
-    one.answer(offset=0)
+    one.respond(offset=0)
+    one.respond(offset=0)
     assert values(one) == [[b"b"]]
 
 
@@ -243,7 +243,7 @@ def test_a_response_without_the_partition_is_a_failure_that_may_pass() -> None:
     effect = one.sent.pop()
     effect.request.topic_data.clear()
     one.sent.append(effect)
-    one.answer()
+    one.respond()
     one.wait()
     assert len(one.sent) == 1
 
@@ -255,7 +255,7 @@ def test_record_errors() -> None:
     for _ in range(3):
         one.append()
     one.wait(5)
-    one.answer(ErrorCode.INVALID_RECORD, record_errors={1: "no key"}, message="the batch is refused")
+    one.respond(ErrorCode.INVALID_RECORD, record_errors={1: "no key"}, message="the batch is refused")
     (batch,) = one.ended
     messages = [result.message for result in map(batch.result_of, range(3)) if isinstance(result, ProduceFailure)]
     beside = "the record was in a batch with a record that the broker refused"
@@ -267,7 +267,7 @@ def test_fail_all_ends_everything_once() -> None:
     one.send(b"in flight", b"waiting")
     ends = one.machine.fail(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, "closed"))
     assert [type(effect) for effect in ends] == [BatchEnded, BatchEnded]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert one.machine.accumulator.buffered_bytes == 0
     assert not one.ended
 
@@ -283,9 +283,9 @@ def test_what_has_a_number_is_sent_although_the_transaction_is_aborted() -> None
     assert values(one) == [[b"a"]]
     one.append(b"c")
     one.machine.fail(ABORTED, is_unsent)
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert [batch[1:] for batch in one.batches_of()] == [(1, 7, 0, 0, [b"b"])]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert not one.sent
 
 

@@ -21,7 +21,7 @@ def with_windows(*partitions: int, epoch: int = 0, **config: Any) -> OneProducer
     one.machine.identity.current = (15, epoch)
     for partition in partitions:
         one.send(b"1", partition=partition)
-        one.answer(offset=500)
+        one.respond(offset=500)
     one.ended.clear()
     return one
 
@@ -52,12 +52,12 @@ def test_an_unknown_producer_id_restarts_the_numbers_under_the_next_epoch() -> N
     one.send(b"2", b"3", b"4", b"5")
     assert next_sequence(one, 0) == 5
     for _ in range(4):
-        one.answer(UNKNOWN, log_start_offset=501)
+        one.respond(UNKNOWN, log_start_offset=501)
     sent = []
     for offset in range(501, 505):
         one.wait()
         sent.append(in_flight(one)[0])
-        one.answer(offset=offset)
+        one.respond(offset=offset)
     assert sent == [(0, 15, 2, sequence, [b"%d" % (2 + sequence)]) for sequence in range(4)]
     assert one.results() == [501, 502, 503, 504]
 
@@ -68,7 +68,7 @@ def test_a_partition_whose_numbers_are_lost_does_not_restart_those_of_another() 
     one.send(b"2")
     one.send(b"2", partition=1)
     assert in_flight(one) == [(0, 15, LAST_EPOCH, 1, [b"2"]), (1, 15, LAST_EPOCH, 1, [b"2"])]
-    one.answer(UNKNOWN, log_start_offset=501)
+    one.respond(UNKNOWN, log_start_offset=501)
     one.wait()
     assert in_flight(one) == [(1, 15, LAST_EPOCH, 1, [b"2"]), (0, 1, 0, 0, [b"2"])]
     assert [next_sequence(one, partition) for partition in (0, 1)] == [1, 2]
@@ -79,14 +79,14 @@ def test_what_was_numbered_before_another_partition_restarted_is_acknowledged() 
     one = with_windows(0, 1, epoch=LAST_EPOCH)
     one.send(b"2", b"3")
     one.send(b"lost", partition=1)
-    one.answer(ErrorCode.INVALID_RECORD, number=2)
+    one.respond(ErrorCode.INVALID_RECORD, number=2)
     one.send(b"next", partition=1)
     one.send(b"4")
     before = [(0, 15, LAST_EPOCH, 1, [b"2"]), (0, 15, LAST_EPOCH, 2, [b"3"])]
     assert in_flight(one) == [*before, (1, 1, 0, 0, [b"next"])]
-    one.answer(offset=501)
+    one.respond(offset=501)
     assert in_flight(one) == [before[1], (1, 1, 0, 0, [b"next"])]
-    one.answer(offset=502)
+    one.respond(offset=502)
     assert in_flight(one) == [(1, 1, 0, 0, [b"next"]), (0, 1, 0, 0, [b"4"])]
 
 
@@ -125,7 +125,7 @@ def test_the_last_in_flight_is_acknowledged() -> None:
     """testNoProducerIdResetAfterLastInFlightBatchSucceeds: so all before it are in the log."""
     one = with_windows(0, epoch=5, delivery_timeout_ms=100)
     given_up(one, b"1", b"2", then=b"3")
-    one.answer(offset=503, number=2)
+    one.respond(offset=503, number=2)
     one.lose()
     one.lose()
     one.send(b"4")
@@ -137,7 +137,7 @@ def test_the_last_in_flight_is_given_up() -> None:
     one = with_windows(0, epoch=1, delivery_timeout_ms=100)
     given_up(one, b"1", then=b"2")
     one.send(b"3")
-    one.answer(offset=502, number=1)
+    one.respond(offset=502, number=1)
     one.lose()
     one.wait(100)
     one.lose()
@@ -152,15 +152,15 @@ def test_a_healthy_partition_during_the_epoch_bump_of_another(code: ErrorCode) -
     one = with_windows(0, 1, epoch=1)
     one.send(b"2", b"3")
     one.send(b"2", partition=1)
-    one.answer(UNKNOWN, log_start_offset=501)
-    one.answer(UNKNOWN, log_start_offset=501)
+    one.respond(UNKNOWN, log_start_offset=501)
+    one.respond(UNKNOWN, log_start_offset=501)
     one.wait()
     assert in_flight(one) == [(1, 15, 1, 1, [b"2"]), (0, 15, 2, 0, [b"2"])]
-    one.answer(code)
+    one.respond(code)
     one.send(b"3", partition=1)
     one.wait()
     assert in_flight(one)[1:] == [(1, 15, 1, 1, [b"2"])], "the retry, alone"
-    one.answer(offset=501, number=1)
+    one.respond(offset=501, number=1)
     assert in_flight(one)[1:] == [(1, 15, 2, 0, [b"3"])]
-    one.answer(offset=502, number=1)
+    one.respond(offset=502, number=1)
     assert next_sequence(one, 1) == 1

@@ -53,11 +53,11 @@ def test_a_newer_leader_is_tried_at_once(node_id: int) -> None:
     """testReadyAndDrainWhenABatchIsBeingRetried, testProducerBatchRetriesWhenPartitionLeaderChanges,
     testWithLeaderChangesAcrossRetries: and after the next failure, the same leader only after the pause."""
     one = of_epoch(100)
-    one.answer(MOVED)
+    one.respond(MOVED)
     assert (one.sent, one.forgotten) == ([], ["t"])
     looked_up(one, 101, node_id)
     assert [effect.node_id for effect in one.sent] == [node_id]
-    one.answer(MOVED)
+    one.respond(MOVED)
     looked_up(one, 101, node_id)
     assert not one.sent
     one.wait(PAUSE_MS - 1)
@@ -65,7 +65,7 @@ def test_a_newer_leader_is_tried_at_once(node_id: int) -> None:
     one.wait(1)
     assert one.forgotten == ["t"] * 3, "looked up again, since the first look-up found nothing new"
     assert len(one.sent) == 1
-    one.answer(offset=999)
+    one.respond(offset=999)
     assert one.results() == [999]
 
 
@@ -74,7 +74,7 @@ def test_a_leader_that_is_not_newer_is_tried_after_the_pause(epoch: int) -> None
     """testWithLeaderChangesAcrossRetries, testWhenProduceResponseReturnsWithALeaderShipChangeErrorButNoNewLeaderInformation:
     the same, an older or no epoch is no news."""
     one = of_epoch(100)
-    one.answer(MOVED)
+    one.respond(MOVED)
     looked_up(one, epoch)
     assert not one.sent
     one.wait(PAUSE_MS)
@@ -85,7 +85,7 @@ def test_a_pause_that_is_over_needs_no_newer_leader() -> None:
     """testReadyAndDrainWhenABatchIsBeingRetried: newer or not, the batch is sent."""
     one = of_epoch(100)
     for epoch in (100, 101):
-        one.answer(MOVED)
+        one.respond(MOVED)
         one.asked.clear()
         one.epochs[T0] = epoch
         one.wait(2 * PAUSE_MS)
@@ -97,7 +97,7 @@ def test_the_leader_that_the_response_names_is_tried_at_once() -> None:
     has the response. It is not forgotten, and metadata is looked up beside it."""
     one = of_epoch(100)
     one.epochs[T0], one.leaders[T0] = 101, 9990
-    one.answer(MOVED)
+    one.respond(MOVED)
     assert [effect.node_id for effect in one.sent] == [9990]
     assert (one.forgotten, one.asked) == ([], [LookUpLeaders(frozenset({"t"}))])
 
@@ -106,7 +106,7 @@ def test_the_leader_that_the_response_names_is_tried_at_once() -> None:
 def test_an_error_that_names_no_other_leader_is_looked_into_after_the_pause(code: ErrorCode) -> None:
     """A broker that is gone is the leader until the controller has noticed."""
     one = of_epoch(100)
-    one.answer(code)
+    one.respond(code)
     assert (one.asked, one.forgotten) == ([], ["t"])
 
 

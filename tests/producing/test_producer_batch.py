@@ -29,7 +29,7 @@ def test_a_batch_that_failed_takes_no_response() -> None:
     one.send(b"a")
     (effect,) = one.machine.fail(FIRST)
     one.ended.append(effect.batch)  # type: ignore[union-attr]
-    one.answer(offset=500)
+    one.respond(offset=500)
     assert one.ended[0].result_of(0) == FIRST
     assert len(one.ended) == 1
 

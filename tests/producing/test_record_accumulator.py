@@ -42,14 +42,14 @@ def test_partitions_of_a_full_request_take_turns() -> None:
     def turn() -> list[tuple[str, int]]:
         taken = [p for number in range(len(one.sent)) for p in partitions(one, number)]
         for _ in taken:
-            one.answer(offset=0)
+            one.respond(offset=0)
         return sorted(taken)
 
     append(*one.leaders)
     append(("t", 0), ("u", 0))
     assert [turn() for _ in range(3)] == [[("t", 0), ("u", 0)], [("t", 1), ("u", 1)], [("t", 0), ("u", 0)]]
     append(("u", 1))
-    one.answer(E.NOT_ENOUGH_REPLICAS)
+    one.respond(E.NOT_ENOUGH_REPLICAS)
     append(("t", 1), ("u", 0))
     assert turn() == [("t", 1), ("u", 0)]
     one.wait()
@@ -167,7 +167,7 @@ def test_every_batch_fails() -> None:
     one.ended += [effect.batch for effect in one.machine.fail(closed)]  # type: ignore[union-attr]
     assert one.results() == ["REQUEST_TIMED_OUT"] * 100
     while one.sent:
-        one.answer(offset=0)
+        one.respond(offset=0)
     assert len(one.results()) == 100
     assert one.machine.accumulator.buffered_bytes == 0
 
@@ -183,7 +183,7 @@ def test_what_was_not_sent_fails() -> None:
     assert in_flight(one) == sent
     one.ended.clear()
     while one.sent:
-        one.answer(offset=0)
+        one.respond(offset=0)
     assert len(one.results()) == sent
     assert one.machine.accumulator.buffered_bytes == 0
 
@@ -206,7 +206,7 @@ def test_a_batch_expires_although_it_cannot_be_sent(name: str, delivery_timeout_
     assert one.results() == ["REQUEST_TIMED_OUT"]
     one.wait(1)
     assert one.results() == ["REQUEST_TIMED_OUT"] * 2
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert not one.sent
 
 
@@ -225,7 +225,7 @@ def test_a_batch_that_is_sent_again_expires_with_its_failure(is_muted: bool) -> 
     assert one.results() == ["NETWORK_EXCEPTION"]
     one.wait(1_000)
     if not is_muted:
-        one.answer(offset=0)
+        one.respond(offset=0)
     assert (one.sent, one.results()) == ([], ["NETWORK_EXCEPTION"])
 
 
@@ -264,12 +264,12 @@ def test_a_split_batch_ends_with_its_last_half() -> None:
     one.wait(10)
     one.lose()
     one.wait()
-    one.answer(E.MESSAGE_TOO_LARGE)
+    one.respond(E.MESSAGE_TOO_LARGE)
     assert values(one) == [[b"a"]]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert not one.ended
     assert values(one) == [[b"b"]]
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.results() == [0, 1]
     assert one.machine.accumulator.buffered_bytes == 0
 
@@ -285,10 +285,10 @@ def test_a_batch_is_split_until_its_records_are_alone() -> None:
         (batch,) = values(one)
         if len(batch) > 1:
             refused += 1
-            one.answer(E.MESSAGE_TOO_LARGE)
+            one.respond(E.MESSAGE_TOO_LARGE)
         else:
             taken += batch
-            one.answer(offset=len(taken) - 1)
+            one.respond(offset=len(taken) - 1)
     assert refused == 99
     assert taken == [b"%d" % number for number in range(100)]
     assert one.results() == list(range(100))

@@ -40,7 +40,7 @@ def test_a_record() -> None:
     one = OneProducer(**PLAIN)
     one.send(b"value")
     assert len(one.machine.requests_in_flight()) == 1
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert (one.results(), one.machine.requests_in_flight()) == ([0], {})
 
 
@@ -55,7 +55,7 @@ def test_an_attempt_whose_connection_is_lost_is_repeated(recovers: bool) -> None
         one.wait()
         assert len(one.sent) == 1
     if recovers:
-        one.answer(offset=0)
+        one.respond(offset=0)
     else:
         one.lose()
         one.wait()
@@ -70,7 +70,7 @@ def test_a_partition_that_moves_while_a_batch_is_in_flight() -> None:
     one.leaders["t", 0] = 2
     one.send(b"second")
     assert [effect.node_id for effect in one.sent] == [1]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert [effect.node_id for effect in one.sent] == [2]
 
 
@@ -79,7 +79,7 @@ def test_a_record_that_may_not_be_written() -> None:
     one = OneProducer(**PLAIN)
     one.send(b"value")
     assert one.batches_of() == [("t", 0, -1, -1, -1, [b"value"])]
-    one.answer(E.TOPIC_AUTHORIZATION_FAILED)
+    one.respond(E.TOPIC_AUTHORIZATION_FAILED)
     assert one.results() == ["TOPIC_AUTHORIZATION_FAILED"]
 
 
@@ -96,7 +96,7 @@ def test_an_error_for_good(name: str, code: ErrorCode) -> None:
     one = OneProducer()
     for number, end in enumerate((code, code, E.NONE)):
         one.send(b"value")
-        one.answer(end, offset=number)
+        one.respond(end, offset=number)
     assert one.results() == [code.name, code.name, 2]
 
 
@@ -110,7 +110,7 @@ def test_an_error_for_good(name: str, code: ErrorCode) -> None:
 def test_the_message_of_an_error(name: str, message: str | None, expected: str) -> None:
     one = OneProducer(**PLAIN)
     one.send(b"value")
-    one.answer(E.INVALID_REQUEST, message=message)
+    one.respond(E.INVALID_REQUEST, message=message)
     result = one.ended[0].result_of(0)
     assert isinstance(result, ProduceFailure)
     assert str(error_of_failure(result)) == expected
@@ -122,7 +122,7 @@ def test_each_record_has_its_error() -> None:
     for _ in range(5):
         one.append()
     one.wait(5)
-    one.answer(E.INVALID_RECORD, record_errors={0: "0", 2: "2", 3: None})
+    one.respond(E.INVALID_RECORD, record_errors={0: "0", 2: "2", 3: None})
     results = [one.ended[0].result_of(index) for index in range(5)]
     messages = [result.message for result in results if isinstance(result, ProduceFailure)]
     assert [messages[0], messages[2], messages[3]] == ["0", "2", None]
@@ -140,7 +140,7 @@ def test_a_response_after_the_timeout(code: ErrorCode) -> None:
     assert one.machine.accumulator.buffered_bytes > 0
     one.wait(1_500)
     assert (one.results(), one.machine.accumulator.buffered_bytes) == (["REQUEST_TIMED_OUT"], 0)
-    one.answer(code)
+    one.respond(code)
     one.wait(1_500)
     assert (one.sent, len(one.ended), one.machine.accumulator.buffered_bytes) == ([], 1, 0)
 
@@ -153,7 +153,7 @@ def test_a_batch_behind_one_that_expires() -> None:
     one.send(b"second")
     one.wait(750)
     assert (len(one.sent), one.results()) == (1, ["REQUEST_TIMED_OUT"])
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert one.batches_of() == [("t", 0, -1, -1, -1, [b"second"])]
 
 
@@ -184,7 +184,7 @@ def test_the_producer_id_goes_into_every_batch() -> None:
     one = OneProducer()
     one.send(b"value")
     assert one.batches_of() == [("t", 0, 1, 0, 0, [b"value"])]
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert next_sequence(one, 0) == 1
 
 
@@ -225,7 +225,7 @@ def test_the_first_number_is_refused() -> None:
     """testBumpEpochWhenOutOfOrderSequenceReceived."""
     one = OneProducer()
     one.send(b"value")
-    one.answer(GAP)
+    one.respond(GAP)
     one.wait()
     assert one.numbers() == [(1, 0, [b"value"])]
 
@@ -234,14 +234,14 @@ def test_a_partition_without_batches_follows_with_its_next() -> None:
     """testEpochBumpOnOutOfOrderSequenceForNextBatchWhenThereIsNoBatchInFlight."""
     one = with_windows(0, 1)
     one.send(b"2")
-    one.answer(GAP)
+    one.respond(GAP)
     one.wait()
     assert in_flight(one) == [(0, ID, 1, 0, [b"2"])]
     assert next_sequence(one, 1) == 1, "of the epoch before"
-    one.answer(offset=1)
+    one.respond(offset=1)
     one.send(b"2", partition=1)
     assert in_flight(one) == [(1, ID, 1, 0, [b"2"])]
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert [next_sequence(one, partition) for partition in (0, 1)] == [1, 1]
 
 
@@ -250,12 +250,12 @@ def test_a_partition_whose_batch_fails_after_the_bump_follows_with_its_next() ->
     one = with_windows(0, 1, delivery_timeout_ms=5 * PAUSE_MS)
     one.send(b"2")
     one.send(b"2", partition=1)
-    one.answer(GAP)
+    one.respond(GAP)
     one.wait()
     assert in_flight(one) == [(1, ID, 0, 1, [b"2"]), (0, ID, 1, 0, [b"2"])]
-    one.answer(offset=1, number=1)
+    one.respond(offset=1, number=1)
     for _ in range(4):
-        one.answer(MOVED)
+        one.respond(MOVED)
         one.wait()
     assert one.results() == [1, "NOT_LEADER_OR_FOLLOWER"]
     one.send(b"3", partition=1)
@@ -268,7 +268,7 @@ def test_every_sent_batch_expires() -> None:
     one = OneProducer(delivery_timeout_ms=100)
     one.machine.identity.current = (ID, 0)
     one.send(b"1")
-    one.answer(MOVED)
+    one.respond(MOVED)
     one.leaders.clear()
     one.wait(100)
     assert one.results() == ["NOT_LEADER_OR_FOLLOWER"]
@@ -285,14 +285,14 @@ def test_a_batch_of_another_partition_keeps_its_numbers(epoch: int, reset: tuple
     """testBatchesDrainedWithOldProducerIdShouldSucceedOnSubsequentRetry, and after the last epoch
     testResetOfProducerStateShouldAllowQueuedBatchesToDrain."""
     one = in_one_request(epoch)
-    one.answer(codes={0: GAP, 1: MOVED})
+    one.respond(codes={0: GAP, 1: MOVED})
     one.wait()
     retried = next(batch for batch in in_flight(one) if batch[0] == 1)
     assert retried == (1, ID, epoch, 0, [b"1"])
     renewed = next(batch for batch in in_flight(one) if batch[0] == 0)
     assert renewed == (0, *reset, 0, [b"0"])
     while one.sent:
-        one.answer(offset=10)
+        one.respond(offset=10)
     assert one.results() == [10, 10]
     one.send(b"2", partition=1)
     assert in_flight(one) == [(1, *reset, 0, [b"2"])]
@@ -304,7 +304,7 @@ def test_a_batch_of_another_partition_keeps_its_numbers(epoch: int, reset: tuple
 def test_a_close_while_another_producer_id_is_requested(name: str) -> None:
     one = in_one_request(LAST_EPOCH)
     one.identifies = False
-    one.answer(codes={0: GAP, 1: MOVED})
+    one.respond(codes={0: GAP, 1: MOVED})
     one.wait()
     assert GetProducerId() in one.asked
     if name == "testForceCloseWithProducerIdReset":
@@ -315,7 +315,7 @@ def test_a_close_while_another_producer_id_is_requested(name: str) -> None:
         one.machine.identified((ID + 1, 1), one.now_ms)
         one.run()
         while one.sent:
-            one.answer(offset=0)
+            one.respond(offset=0)
         assert one.results() == [0, 0]
     assert not one.machine.accumulator.buffered_bytes
 
@@ -335,12 +335,12 @@ def test_batches_behind_one_of_an_unknown_producer() -> None:
     one = with_windows(0)
     one.send(b"2", b"3")
     for _ in range(2):
-        one.answer(UNKNOWN, log_start_offset=1_010)
+        one.respond(UNKNOWN, log_start_offset=1_010)
     one.wait()
     assert in_flight(one) == [(0, ID, 1, 0, [b"2"])]
-    one.answer(offset=1_011)
+    one.respond(offset=1_011)
     assert in_flight(one) == [(0, ID, 1, 1, [b"3"])]
-    one.answer(offset=1_012)
+    one.respond(offset=1_012)
     assert one.results() == [1_011, 1_012]
 
 
@@ -348,7 +348,7 @@ def test_an_unknown_producer_whose_records_are_there() -> None:
     """testShouldRaiseOutOfOrderSequenceExceptionToUserIfLogWasNotTruncated: outside of a transaction that is no failure."""
     one = with_windows(0)
     one.send(b"2")
-    one.answer(UNKNOWN, log_start_offset=10)
+    one.respond(UNKNOWN, log_start_offset=10)
     one.wait()
     assert in_flight(one) == [(0, ID, 1, 0, [b"2"])]
     assert one.results() == []
@@ -363,12 +363,12 @@ def test_a_batch_of_a_transaction_is_split() -> None:
     one.append(b"a")
     one.append(b"b")
     one.wait(5)
-    one.answer(E.MESSAGE_TOO_LARGE)
+    one.respond(E.MESSAGE_TOO_LARGE)
     sent = []
     for offset in (0, 1):
         sent += in_flight(one)
         assert one.sent[0].request.transactional_id == transaction.transactional_id
-        one.answer(offset=offset)
+        one.respond(offset=offset)
     assert sent == [(0, 7, 0, 0, [b"a"]), (0, 7, 0, 1, [b"b"])]
     assert (one.results(), next_sequence(one, 0)) == ([0, 1], 2)
     one.wait(120_000)
@@ -382,5 +382,5 @@ def test_what_waits_is_not_sent_once_the_transaction_has_failed() -> None:
     one = OneProducer(transaction)
     transaction.fails_with_a_batch = True
     one.send(b"refused", b"behind")
-    one.answer(E.TOPIC_AUTHORIZATION_FAILED)
+    one.respond(E.TOPIC_AUTHORIZATION_FAILED)
     assert (one.sent, one.results()) == ([], ["TOPIC_AUTHORIZATION_FAILED"] * 2)

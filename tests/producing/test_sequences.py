@@ -24,7 +24,7 @@ def with_window(**config: Any) -> OneProducer:
     one.append(b"first")
     one.machine.flush()
     one.run()
-    one.answer(offset=0)
+    one.respond(offset=0)
     one.ended.clear()
     return one
 
@@ -34,7 +34,7 @@ def test_the_first_batch_is_alone_until_the_broker_knows_the_producer() -> None:
     one = OneProducer()
     one.send(b"a", b"b", b"c")
     assert one.numbers() == [(0, 0, [b"a"])]
-    one.answer(offset=0)
+    one.respond(offset=0)
     one.send(b"d")
     assert one.numbers() == [(0, 1, [b"b", b"c"]), (0, 3, [b"d"])]
 
@@ -44,21 +44,21 @@ def test_idempotence_with_multiple_inflights() -> None:
     one = with_window()
     one.send(b"a", b"b", b"c")
     assert one.numbers() == [(0, 1, [b"a"]), (0, 2, [b"b"]), (0, 3, [b"c"])]
-    one.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    one.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     one.wait()
     assert one.numbers() == [(0, 2, [b"b"]), (0, 3, [b"c"])], "the first goes again once the others are back"
-    one.answer(GAP)
-    one.answer(GAP)
+    one.respond(GAP)
+    one.respond(GAP)
     one.wait()
     assert one.numbers() == [(0, 1, [b"a"])], "alone"
     one.send(b"new")
     assert len(one.sent) == 1, "nothing overtakes a batch that is sent again"
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.numbers() == [(0, 2, [b"b"])]
-    one.answer(offset=2)
+    one.respond(offset=2)
     assert one.numbers() == [(0, 3, [b"c"]), (0, 4, [b"new"])], "behind the last of them new ones follow"
-    one.answer(offset=3)
-    one.answer(offset=4)
+    one.respond(offset=3)
+    one.respond(offset=4)
     assert one.results() == [1, 2, 3, 4]
 
 
@@ -75,13 +75,13 @@ def test_five_are_counted_from_the_first_without_an_end() -> None:
     one.send(b"no answer")
     for number in range(4):
         one.send(b"%d" % number)
-        one.answer(offset=2 + number, number=1)
+        one.respond(offset=2 + number, number=1)
     one.send(b"sixth")
     assert [sequence for _, sequence, _ in one.numbers()] == [1]
     one.lose()
     one.wait()
     assert one.numbers() == [(0, 1, [b"no answer"])]
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.numbers() == [(0, 6, [b"sixth"])]
 
 
@@ -94,7 +94,7 @@ def test_a_restarted_broker_that_knows_only_the_last_batch() -> None:
     for sequence, code in ((1, GAP), (2, GAP), (3, ErrorCode.NONE)):
         one.wait()
         assert [number for _, number, _ in one.numbers()] == [sequence], "all are tried under their numbers"
-        one.answer(code, offset=3 if code == ErrorCode.NONE else -1)
+        one.respond(code, offset=3 if code == ErrorCode.NONE else -1)
     assert one.results() == [-1, -1, 3]
     one.send(b"d")
     assert one.numbers() == [(0, 4, [b"d"])]
@@ -104,10 +104,10 @@ def test_what_is_before_an_acknowledged_batch_is_in_the_log() -> None:
     """SenderTest.testCorrectHandlingOfOutOfOrderResponsesWhenSecondSucceeds: also where the broker no longer knows it."""
     one = with_window()
     one.send(b"a", b"b")
-    one.answer(offset=2, number=1)
+    one.respond(offset=2, number=1)
     one.lose()
     one.wait()
-    one.answer(GAP)
+    one.respond(GAP)
     assert one.results() == [2, -1]
 
 
@@ -116,7 +116,7 @@ def test_a_refused_batch_behind_one_that_is_given_up_goes_on() -> None:
     one.send(b"given up")
     one.now_ms = 50
     one.send(b"refused")
-    one.answer(GAP, number=1)
+    one.respond(GAP, number=1)
     one.lose()
     one.now_ms = 60
     one.leaders.clear()
@@ -131,8 +131,8 @@ def test_correct_handling_of_duplicate_sequence_error() -> None:
     """SenderTest.testCorrectHandlingOfDuplicateSequenceError: it is in the log, the offset is not known."""
     one = with_window()
     one.send(b"a", b"b")
-    one.answer(offset=1_000, number=1)
-    one.answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    one.respond(offset=1_000, number=1)
+    one.respond(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     one.send(b"c")
     assert one.results() == [1_000, -1]
     assert one.numbers() == [(0, 3, [b"c"])]
@@ -143,13 +143,13 @@ def test_epoch_bump_on_out_of_order_sequence_for_next_batch() -> None:
     missing; it and what follows go again under the next epoch."""
     one = with_window()
     one.send(b"a", b"b")
-    one.answer(GAP)
+    one.respond(GAP)
     one.wait()
     assert one.numbers() == [(0, 2, [b"b"])], "numbers change once nothing is in flight"
-    one.answer(GAP)
+    one.respond(GAP)
     one.wait()
     assert one.numbers() == [(1, 0, [b"a"])]
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.numbers() == [(1, 1, [b"b"])]
 
 
@@ -167,7 +167,7 @@ def test_epoch_bump_after_unresolved_sequences() -> None:
     one.lose()
     one.wait()
     assert one.numbers() == [(0, 2, [b"next"])], "the old number"
-    one.answer(GAP)
+    one.respond(GAP)
     one.wait()
     assert one.numbers() == [(1, 0, [b"next"])]
 
@@ -180,7 +180,7 @@ def test_a_batch_given_up_that_is_in_the_log_leaves_no_gap() -> None:
     one.wait(100)
     one.send(b"next")
     assert len(one.sent) == 1
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.numbers() == [(0, 2, [b"next"])]
 
 
@@ -198,16 +198,16 @@ def test_a_refused_batch_bumps_the_epoch_and_other_partitions_follow_in_their_ti
     """TransactionManagerTest.testEpochBumpAfterLastInflightBatchFails, testHealthyPartitionRetriesDuringEpochBump."""
     one = with_window()
     one.send(b"other", partition=1)
-    one.answer(offset=0)
+    one.respond(offset=0)
     one.send(b"retried", partition=1)
-    one.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+    one.respond(ErrorCode.NOT_ENOUGH_REPLICAS)
     one.send(b"refused")
-    one.answer(ErrorCode.INVALID_RECORD)
+    one.respond(ErrorCode.INVALID_RECORD)
     one.send(b"next")
     assert one.numbers() == [(1, 0, [b"next"])]
     one.wait()
     assert one.numbers()[1:] == [(0, 1, [b"retried"])], "numbered before the bump"
-    one.answer(offset=1, number=1)
+    one.respond(offset=1, number=1)
     one.send(b"last", partition=1)
     assert one.numbers()[1:] == [(1, 0, [b"last"])]
 
@@ -216,11 +216,11 @@ def test_sequence_of_future_batches_after_the_first_fails_fatally() -> None:
     """SenderTest.testIdempotenceWithMultipleInflightsWhereFirstFailsFatallyAndSequenceOfFutureBatchesIsAdjusted."""
     one = with_window()
     one.send(b"refused", b"next")
-    one.answer(ErrorCode.INVALID_RECORD)
-    one.answer(GAP)
+    one.respond(ErrorCode.INVALID_RECORD)
+    one.respond(GAP)
     one.wait()
     assert one.numbers() == [(1, 0, [b"next"])]
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.results() == ["INVALID_RECORD", 1]
 
 
@@ -228,18 +228,18 @@ def test_correct_handling_of_out_of_order_responses() -> None:
     """SenderTest.testCorrectHandlingOfOutOfOrderResponses, ...WhenSecondSucceeds."""
     one = with_window()
     one.send(b"a", b"b")
-    one.answer(GAP, number=1)
-    one.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    one.respond(GAP, number=1)
+    one.respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     one.wait()
     assert one.numbers() == [(0, 1, [b"a"])]
-    one.answer(offset=1)
+    one.respond(offset=1)
     assert one.numbers() == [(0, 2, [b"b"])]
     one.send(b"c")
-    one.answer(offset=3, number=1)
+    one.respond(offset=3, number=1)
     one.lose()
     one.wait()
     assert one.numbers() == [(0, 2, [b"b"])]
-    one.answer(offset=2)
+    one.respond(offset=2)
     one.send(b"d")
     assert one.numbers() == [(0, 4, [b"d"])]
     assert one.results() == [1, 3, 2]
@@ -264,7 +264,7 @@ def test_expired_batch_does_not_split_on_message_too_large() -> None:
     one.append(b"b")
     one.wait(5)
     one.wait(95)
-    one.answer(ErrorCode.MESSAGE_TOO_LARGE)
+    one.respond(ErrorCode.MESSAGE_TOO_LARGE)
     assert (one.results(), one.sent) == (["REQUEST_TIMED_OUT"] * 2, [])
 
 
@@ -273,7 +273,7 @@ def test_after_the_last_epoch_another_producer_id() -> None:
     one = with_window()
     one.machine.identity.current = (1, LAST_EPOCH)
     one.send(b"a")
-    one.answer(ErrorCode.INVALID_RECORD)
+    one.respond(ErrorCode.INVALID_RECORD)
     one.send(b"b")
     assert one.batches_of() == [("t", 0, 2, 0, 0, [b"b"])]
 
@@ -287,16 +287,16 @@ def test_split_batch_and_send() -> None:
     one.append(b"d")
     one.wait(5)
     assert one.numbers() == [(0, 1, [b"a", b"b", b"c"]), (0, 4, [b"d"])]
-    one.answer(ErrorCode.MESSAGE_TOO_LARGE)
-    one.answer(GAP)
+    one.respond(ErrorCode.MESSAGE_TOO_LARGE)
+    one.respond(GAP)
     one.wait()
     sent = []
     for offset, count in ((1, 1), (2, 1), (3, 1), (4, 1)):
         sent += one.numbers()
         if len(sent[-1][2]) > count:
-            one.answer(ErrorCode.MESSAGE_TOO_LARGE)
+            one.respond(ErrorCode.MESSAGE_TOO_LARGE)
             sent += one.numbers()
-        one.answer(offset=offset)
+        one.respond(offset=offset)
     assert sent == [(0, 1, [b"a"]), (0, 2, [b"b", b"c"]), (0, 2, [b"b"]), (0, 3, [b"c"]), (0, 4, [b"d"])]
     assert one.results() == [1, 2, 3, 4]
     assert one.machine.accumulator.buffered_bytes == 0
@@ -305,7 +305,7 @@ def test_split_batch_and_send() -> None:
 def test_a_single_record_that_is_too_large_fails() -> None:
     one = with_window()
     one.send(b"large")
-    one.answer(ErrorCode.MESSAGE_TOO_LARGE)
+    one.respond(ErrorCode.MESSAGE_TOO_LARGE)
     assert one.results() == ["MESSAGE_TOO_LARGE"]
 
 
@@ -314,10 +314,10 @@ def test_the_half_that_fails_is_that_of_its_records() -> None:
     one.append(b"a")
     one.append(b"b")
     one.wait(5)
-    one.answer(ErrorCode.MESSAGE_TOO_LARGE)
-    one.answer(offset=0)
+    one.respond(ErrorCode.MESSAGE_TOO_LARGE)
+    one.respond(offset=0)
     assert not one.ended, "a batch ends with its last half"
-    one.answer(ErrorCode.INVALID_RECORD)
+    one.respond(ErrorCode.INVALID_RECORD)
     assert one.results() == [0, "INVALID_RECORD"]
 
 
@@ -325,7 +325,7 @@ def test_unknown_producer_id() -> None:
     """SenderTest.testIdempotentUnknownProducerHandlingWhenRetentionLimitReached: it goes on under the next epoch."""
     one = with_window()
     one.send(b"a")
-    one.answer(UNKNOWN, log_start_offset=5)
+    one.respond(UNKNOWN, log_start_offset=5)
     one.wait()
     assert one.numbers() == [(1, 0, [b"a"])]
 
@@ -334,7 +334,7 @@ def test_unknown_producer_id_without_a_log_start_offset_is_tried_again() -> None
     """SenderTest.testUnknownProducerErrorShouldBeRetriedWhenLogStartOffsetIsUnknown."""
     one = with_window()
     one.send(b"a")
-    one.answer(UNKNOWN)
+    one.respond(UNKNOWN)
     one.wait()
     assert one.numbers() == [(0, 1, [b"a"])]
 
@@ -346,9 +346,9 @@ def test_unknown_producer_id_in_a_transaction(log_start_offset: int, end: list[o
     transaction.partitions.add(("t", 0))
     one = OneProducer(transaction)
     one.send(b"a")
-    one.answer(offset=0)
+    one.respond(offset=0)
     one.send(b"b")
-    one.answer(UNKNOWN, log_start_offset=log_start_offset)
+    one.respond(UNKNOWN, log_start_offset=log_start_offset)
     one.wait()
     assert one.numbers() == end
     assert one.results() == [0, *([] if end else ["UNKNOWN_PRODUCER_ID"])]
@@ -360,10 +360,10 @@ def test_a_gap_in_a_transaction_fails_it() -> None:
     transaction.partitions.add(("t", 0))
     one = OneProducer(transaction)
     one.send(b"a")
-    one.answer(ErrorCode.INVALID_RECORD)
+    one.respond(ErrorCode.INVALID_RECORD)
     one.send(b"b")
     assert one.numbers() == [(0, 1, [b"b"])], "the epoch of a transaction is its coordinator's to raise"
-    one.answer(GAP)
+    one.respond(GAP)
     assert one.results() == ["INVALID_RECORD", GAP.name]
     transaction.producer = (7, 1)
     one.send(b"c")
@@ -377,8 +377,8 @@ def test_refused_batches_of_a_transaction_that_expire_with_the_one_before() -> N
     one = with_window(transaction=transaction, delivery_timeout_ms=1_000)
     one.send(b"a", b"b", b"c")
     one.lose()
-    one.answer(GAP)
-    one.answer(GAP)
+    one.respond(GAP)
+    one.respond(GAP)
     one.leaders.clear()
     one.wait(1_000)
     assert one.results() == ["NETWORK_EXCEPTION", GAP.name, GAP.name]
@@ -400,7 +400,7 @@ def test_initializing_retries_with_a_pause() -> None:
     one.identifies = True
     one.wait(PAUSE_MS)
     one.send(b"b")
-    one.answer(offset=0)
+    one.respond(offset=0)
     assert one.results()[1:] == [0]
 
 

@@ -22,11 +22,11 @@ from tests.producing.one_producer import OneProducer
 SEND = "send"  # a record is appended
 APPEND = "append"  # the oldest request reaches the broker, and its response the producer
 REFUSE = "refuse"  # the same, but the broker fails before the append
-UNANSWERED = "unanswered"  # it is appended, and the response is lost
+NO_RESPONSE = "unanswered"  # it is appended, and the response is lost
 LOSE = "lose"  # it is lost on the way
 RESTART = "restart"  # the broker knows only the last batch of the producer again
 EXPIRE = "expire"  # delivery.timeout.ms of the oldest batch is over
-EVENTS = (SEND, APPEND, REFUSE, UNANSWERED, LOSE, RESTART, EXPIRE)
+EVENTS = (SEND, APPEND, REFUSE, NO_RESPONSE, LOSE, RESTART, EXPIRE)
 LENGTH = 4
 
 
@@ -89,15 +89,15 @@ class Course:
         one = self.one
         records = one.sent[0].request.topic_data[0].partition_data[0].records or b""
         if event == REFUSE:
-            one.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+            one.respond(ErrorCode.NOT_ENOUGH_REPLICAS)
         elif event == LOSE:
             one.lose()
         else:
             code, base_offset = self.broker.append(records)
-            if event == UNANSWERED:
+            if event == NO_RESPONSE:
                 one.lose()
             else:
-                one.answer(code, base_offset)
+                one.respond(code, base_offset)
 
     def end(self) -> None:
         """Everything works from now on. Raises AssertionError."""

@@ -38,7 +38,7 @@ def to_add_offsets(producer: Producer) -> None:
 
 def to_commit_offsets(producer: Producer) -> None:
     to_add_offsets(producer)
-    producer.answer(OK)
+    producer.respond(OK)
 
 
 def to_find_the_group(producer: Producer) -> None:
@@ -64,10 +64,10 @@ def fail(producer: Producer, code: ErrorCode) -> Message | None:
     if code in (E.UNSUPPORTED_VERSION, E.NETWORK_EXCEPTION) and not isinstance(effect.request, TxnOffsetCommitRequest):
         machine.request_failed(code, now_ms, 0, is_final=not code.retriable)
         return effect.request
-    answer = response(effect.request, code)
-    if isinstance(answer, TxnOffsetCommitResponse):
-        answer.topics[0].partitions[0].error_code = 0
-    machine.answered(answer, now_ms, 0)
+    received = response(effect.request, code)
+    if isinstance(received, TxnOffsetCommitResponse):
+        received.topics[0].partitions[0].error_code = 0
+    machine.responded(received, now_ms, 0)
     return effect.request
 
 
@@ -158,7 +158,7 @@ def test_errors_after_which_the_transaction_is_to_be_aborted(name: str, situatio
     assert not machine.has(T1)
     is_known = situation not in (to_add, to_add_offsets)
     machine.end(False, 0)
-    assert producer.answer(*[OK] * is_known) == [ABORT] * is_known
+    assert producer.respond(*[OK] * is_known) == [ABORT] * is_known
     assert producer.ended() == OK
     assert (machine.state, machine.error, machine.epoch) == (S.READY, OK, 0)
 
@@ -227,5 +227,5 @@ def test_errors_that_pass(name: str, situation: Situation, code: ErrorCode) -> N
         assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == MEMBER[1:]
     if isinstance(request, AddPartitionsToTxnRequest):
         assert not machine.has(T0)
-    machine.answered(response(effect.request), producer.now_ms, 0)
+    machine.responded(response(effect.request), producer.now_ms, 0)
     assert producer.ended() == OK

@@ -47,7 +47,7 @@ def test_the_pause_before_partitions_are_added_again(name: str, has_one: bool, c
     if has_one:
         producer.added()
     producer.machine.add([T1], 0)
-    producer.answer(code)
+    producer.respond(code)
     assert producer.next() == []
     assert producer.machine.next_deadline_ms() == pause_ms
 
@@ -62,7 +62,7 @@ def test_a_partition_that_takes_part(is_version_2: bool) -> None:
     assert (machine.add([T0], 0) is None) == is_version_2
     assert machine.has(T0) == is_version_2
     if not is_version_2:
-        assert [type(r) for r in producer.answer(OK)] == [AddPartitionsToTxnRequest]
+        assert [type(r) for r in producer.respond(OK)] == [AddPartitionsToTxnRequest]
         assert producer.ended() == OK
     assert machine.has(T0)
     assert machine.add([T0], 0) is None, "once"
@@ -114,7 +114,7 @@ def test_a_transaction_is_open_until_it_has_ended(end: str) -> None:
     machine = producer.machine
     assert not machine.allows(*OPEN)
     machine.init(0)
-    producer.answer(OK)
+    producer.respond(OK)
     assert producer.ended() == OK
     assert not machine.allows(*OPEN)
     machine.begin()
@@ -130,7 +130,7 @@ def test_a_transaction_is_open_until_it_has_ended(end: str) -> None:
         assert machine.allows(*OPEN)
     machine.end(end == "SuccessfulCommit", 0)
     assert machine.allows(*OPEN)
-    producer.answer(*[OK] * (2 if end == "AbortableError" else 1))
+    producer.respond(*[OK] * (2 if end == "AbortableError" else 1))
     assert producer.ended() == OK
     assert not machine.allows(*OPEN)
     assert not machine.has(T0)
@@ -142,7 +142,7 @@ def test_an_abort_while_offsets_are_added() -> None:
     to_add_offsets(producer)
     machine = producer.machine
     machine.end(False, 0)
-    producer.answer(E.GROUP_AUTHORIZATION_FAILED)
+    producer.respond(E.GROUP_AUTHORIZATION_FAILED)
     assert [getattr(effect, "code", None) for effect in producer.next()] == [E.GROUP_AUTHORIZATION_FAILED, OK]
     assert machine.state == S.READY
 
@@ -152,7 +152,7 @@ def test_an_abort_while_offsets_are_refused_for_good() -> None:
     producer = Producer()
     to_add_offsets(producer)
     producer.machine.end(False, 0)
-    producer.answer(E.UNKNOWN_SERVER_ERROR)
+    producer.respond(E.UNKNOWN_SERVER_ERROR)
     assert [getattr(effect, "code", None) for effect in producer.next()] == [E.UNKNOWN_SERVER_ERROR] * 2
     assert producer.machine.state == S.FATAL_ERROR
 
@@ -167,12 +167,12 @@ def test_a_coordinator_without_the_producers_state() -> None:
             producer.added().machine.send_offsets({T0: 1}, MEMBER, 0)
         else:
             machine.add([T0], 0)
-        (refused,) = producer.answer(E.UNKNOWN_PRODUCER_ID)
+        (refused,) = producer.respond(E.UNKNOWN_PRODUCER_ID)
         assert isinstance(refused, AddOffsetsToTxnRequest if has_one else AddPartitionsToTxnRequest)
         assert producer.ended() == E.UNKNOWN_PRODUCER_ID
         assert machine.state == S.ABORTABLE_ERROR
         machine.end(False, 0)
-        assert producer.answer(*[OK] * (1 + has_one)) == [ABORT] * has_one + [NEXT_EPOCH]
+        assert producer.respond(*[OK] * (1 + has_one)) == [ABORT] * has_one + [NEXT_EPOCH]
         assert producer.ended() == OK
         assert (machine.state, machine.epoch) == (S.READY, 1)
 
@@ -187,7 +187,7 @@ def test_the_next_epoch_is_due_also_where_the_coordinator_is_gone() -> None:
     assert producer.next() == [LookUpCoordinatorOf("x", TRANSACTION)]
     know(machine.known, "x", TRANSACTION, 1)
     machine.coordinator_looked_up(OK, 0, 0)
-    assert producer.answer(OK, OK) == [ABORT, NEXT_EPOCH]
+    assert producer.respond(OK, OK) == [ABORT, NEXT_EPOCH]
 
 
 def test_a_coordinator_that_moves_while_the_transaction_is_to_be_aborted() -> None:
@@ -197,7 +197,7 @@ def test_a_coordinator_that_moves_while_the_transaction_is_to_be_aborted() -> No
     machine.add([T0], 0)
     sent = producer.sent()
     machine.failed(E.MESSAGE_TOO_LARGE)
-    machine.answered(response(sent.request, E.NOT_COORDINATOR), 0, 0)
+    machine.responded(response(sent.request, E.NOT_COORDINATOR), 0, 0)
     assert producer.next() == []
     producer.now_ms = 100
     assert producer.next() == [LookUpCoordinatorOf("x", TRANSACTION)]
@@ -213,8 +213,8 @@ def test_a_commit_that_waited_when_its_transaction_failed_is_not_sent() -> None:
     producer.sent()
     machine.failed(E.MESSAGE_TOO_LARGE)
     machine.end(False, 0)
-    machine.answered(AddOffsetsToTxnResponse(), 0, 0)
-    producer.answer(OK)
+    machine.responded(AddOffsetsToTxnResponse(), 0, 0)
+    producer.respond(OK)
     ended = producer.next()
     assert [getattr(effect, "code", None) for effect in ended[:2]] == [OK, E.MESSAGE_TOO_LARGE]
     assert [getattr(effect, "request", None) for effect in ended[2:]] == [ABORT]
@@ -241,7 +241,7 @@ def test_a_request_that_may_still_arrive_is_fenced_by_the_next_epoch() -> None:
     producer.machine.request_failed(E.NETWORK_EXCEPTION, 0, 0, is_final=True)
     assert producer.ended() == E.NETWORK_EXCEPTION
     producer.machine.end(False, 0)
-    assert producer.answer(OK, OK) == [ABORT, NEXT_EPOCH]
+    assert producer.respond(OK, OK) == [ABORT, NEXT_EPOCH]
 
 
 def test_a_cluster_that_gets_version_2_during_a_transaction() -> None:
@@ -253,8 +253,8 @@ def test_a_cluster_that_gets_version_2_during_a_transaction() -> None:
     producer.added().machine.end(True, 0)
     sent = producer.sent()
     assert (sent.request, sent.highest) == (EndTxnRequest("x", 7, 0, True), 4)
-    machine.answered(EndTxnResponse(), 0, 0)
-    assert producer.answer(OK) == [NEXT_EPOCH]
+    machine.responded(EndTxnResponse(), 0, 0)
+    assert producer.respond(OK) == [NEXT_EPOCH]
     assert producer.ended() == OK
     machine.begin()
     assert (machine.bumps_epoch, machine.epoch) == (True, 1)
@@ -276,6 +276,6 @@ def test_the_end_of_version_2_returns_the_next_identity(committed: bool, identit
     machine.add([T0], 0)
     machine.end(committed, 0)
     assert producer.sent().request == EndTxnRequest("x", 7, 0, committed)
-    machine.answered(EndTxnResponse(producer_id=identity[0], producer_epoch=identity[1]), 0, 0)
+    machine.responded(EndTxnResponse(producer_id=identity[0], producer_epoch=identity[1]), 0, 0)
     assert producer.ended() == OK
     assert (machine.producer_id, machine.epoch) == identity

@@ -63,7 +63,7 @@ class Story:
         self.knows_of_it = False  # the coordinator, of the open transaction
         self.is_end_sent = False
         self.identity = (-1, -1)
-        self.is_end_answered = False
+        self.has_end_response = False
         self.bumps_epoch = False  # of the open transaction
         self.is_aborted = False  # while its commit still waits
         self.epochs = count()
@@ -82,7 +82,7 @@ class Story:
                 self.bumps_epoch, self.is_aborted = machine.bumps_epoch, False
                 if not self.bumps_epoch:
                     self.of_version_1 = self.identity
-                self.is_end_answered = False
+                self.has_end_response = False
                 self.added, self.knows_of_it, self.is_end_sent, self.is_spoiled = set(), False, False, False
             case "add" if machine.allows(S.IN_TRANSACTION) or (
                 self.awaits_records and machine.allows(S.COMMITTING, S.ABORTING)
@@ -104,7 +104,7 @@ class Story:
                 self.open[machine.end(False, now_ms, awaits_records=self.awaits_records)] = move
                 self.is_aborted = machine.state == S.ABORTING and "commit" in self.open.values()
             case "answer" if self.out is not None:
-                self._answer(CODES[number % len(CODES)], LOOKUPS[number % len(LOOKUPS)])
+                self._respond(CODES[number % len(CODES)], LOOKUPS[number % len(LOOKUPS)])
             case "lose" if isinstance(self.out, SendTransactional):
                 self.out = None
                 machine.request_failed(ErrorCode.NETWORK_EXCEPTION, now_ms, (number % 3) - 1)
@@ -124,7 +124,7 @@ class Story:
                 machine.known.features_received({"transaction.version": number % 3}, number)
         self.pump()
 
-    def _answer(self, code: ErrorCode, lookup: ErrorCode) -> None:
+    def _respond(self, code: ErrorCode, lookup: ErrorCode) -> None:
         machine, now_ms, effect = self.machine, self.producer.now_ms, self.out
         self.out = None
         if isinstance(effect, LookUpCoordinatorOf):
@@ -133,16 +133,16 @@ class Story:
             machine.coordinator_looked_up(lookup, now_ms, 0)
             return
         assert effect is not None
-        answer = response(effect.request, code, bumps_epoch=effect.highest is None)
-        if isinstance(answer, InitProducerIdResponse) or (
-            isinstance(answer, EndTxnResponse) and answer.producer_id >= 0
+        received = response(effect.request, code, bumps_epoch=effect.highest is None)
+        if isinstance(received, InitProducerIdResponse) or (
+            isinstance(received, EndTxnResponse) and received.producer_id >= 0
         ):
-            answer.producer_epoch = next(self.epochs)
+            received.producer_epoch = next(self.epochs)
         if not code:
-            self._succeeded(effect.request, answer)
-        machine.answered(answer, now_ms, 0)
+            self._succeeded(effect.request, received)
+        machine.responded(received, now_ms, 0)
 
-    def _succeeded(self, request: Message, answer: Message) -> None:
+    def _succeeded(self, request: Message, response: Message) -> None:
         match request:
             case AddPartitionsToTxnRequest():
                 self.added |= {(t.name, p) for t in request.topics for p in t.partitions}
@@ -150,13 +150,13 @@ class Story:
             case AddOffsetsToTxnRequest():
                 self.knows_of_it = True
             case EndTxnRequest():
-                self.is_end_answered = True
-                assert isinstance(answer, EndTxnResponse)
+                self.has_end_response = True
+                assert isinstance(response, EndTxnResponse)
                 if self.bumps_epoch:
-                    self.identity = answer.producer_id, answer.producer_epoch
+                    self.identity = response.producer_id, response.producer_epoch
             case InitProducerIdRequest():
-                assert isinstance(answer, InitProducerIdResponse)
-                self.identity = answer.producer_id, answer.producer_epoch
+                assert isinstance(response, InitProducerIdResponse)
+                self.identity = response.producer_id, response.producer_epoch
 
     def pump(self) -> None:
         for effect in self.machine.next(self.producer.now_ms):
@@ -205,13 +205,13 @@ class Story:
         state = self.machine.state
         if call in ("commit", "abort", "init") and not code:
             # The transaction has ended; an error is the next epoch's.
-            is_over = call != "init" and (self.is_end_answered or not self.knows_of_it)
+            is_over = call != "init" and (self.has_end_response or not self.knows_of_it)
             assert state == S.READY or (is_over and state in (S.UNINITIALIZED, S.FATAL_ERROR))
             assert state != S.READY or not self.machine.error
         elif call in ("commit", "abort") and not self.is_aborted:
             assert state in (S.ABORTABLE_ERROR, S.FATAL_ERROR, S.UNINITIALIZED)
         if call in ("commit", "abort") and not code:
-            assert self.is_end_answered or not self.knows_of_it, "the coordinator's transaction stays open"
+            assert self.has_end_response or not self.knows_of_it, "the coordinator's transaction stays open"
         if call == "commit" and not code:
             assert not self.is_spoiled, "a transaction is committed without something of it"
         if call == "offsets" and code:
@@ -240,7 +240,7 @@ class Story:
                 break
             self.step("records", 0)
             if self.out is not None:
-                self._answer(OK, OK)
+                self._respond(OK, OK)
             self.producer.now_ms += 1_000
             self.pump()
         assert not self.open, f"{self.open} never end"

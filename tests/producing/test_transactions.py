@@ -92,14 +92,14 @@ class Producer:
         assert isinstance(effect, SendTransactional)
         return effect
 
-    def answer(self, *codes: ErrorCode) -> list[Message]:
+    def respond(self, *codes: ErrorCode) -> list[Message]:
         """The requests that go out one after the other, each answered with the next code."""
         requests = []
         for code in codes:
             sent = self.sent()
             requests.append(sent.request)
-            answer = response(sent.request, code, bumps_epoch=sent.highest is None)
-            self.machine.answered(answer, self.now_ms, 0)
+            received = response(sent.request, code, bumps_epoch=sent.highest is None)
+            self.machine.responded(received, self.now_ms, 0)
         return requests
 
     def ended(self) -> ErrorCode:
@@ -109,14 +109,14 @@ class Producer:
 
     def begun(self) -> Producer:
         self.machine.init(self.now_ms)
-        self.answer(OK)
+        self.respond(OK)
         assert self.ended() == OK
         self.machine.begin()
         return self
 
     def added(self) -> Producer:
         self.machine.add([T0], self.now_ms)
-        self.answer(OK)
+        self.respond(OK)
         assert self.ended() == OK
         return self
 
@@ -127,14 +127,14 @@ def test_a_transaction_from_its_beginning_to_its_end() -> None:
     machine = producer.machine
     machine.init(0)
     assert machine.state == S.INITIALIZING
-    (init,) = producer.answer(OK)
+    (init,) = producer.respond(OK)
     assert init == InitProducerIdRequest("x", 60_000, -1, -1)
     assert producer.ended() == OK
     assert (machine.state, machine.producer_id, machine.epoch) == (S.READY, 7, 0)
     machine.begin()
     machine.add([T1, T0], 0)
     assert machine.add([], 0) is None
-    (add,) = producer.answer(OK)
+    (add,) = producer.respond(OK)
     assert isinstance(add, AddPartitionsToTxnRequest)
     assert [(t.name, t.partitions) for t in add.topics] == [("t", [0, 1])]
     assert producer.ended() == OK
@@ -142,18 +142,18 @@ def test_a_transaction_from_its_beginning_to_its_end() -> None:
     assert machine.add([T0, T1], 0) is None, "they take part already"
     machine.send_offsets({T0: 5, T1: (6, 2, "text")}, MEMBER, 0)
     assert producer.sent().node_id == 1
-    machine.answered(AddOffsetsToTxnResponse(), 0, 0)
+    machine.responded(AddOffsetsToTxnResponse(), 0, 0)
     effect = producer.sent()
     assert effect.node_id == 2, "the group's coordinator"
     assert isinstance(effect.request, TxnOffsetCommitRequest)
     request = effect.request
     member = request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     assert member == (3, "me", "i")
-    machine.answered(response(effect.request), 0, 0)
+    machine.responded(response(effect.request), 0, 0)
     assert producer.ended() == OK
     machine.end(True, 0)
     assert machine.state == S.COMMITTING
-    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, True)]
+    assert producer.respond(OK) == [EndTxnRequest("x", 7, 0, True)]
     assert producer.ended() == OK
     assert machine.state == S.READY
     machine.begin()
@@ -168,7 +168,7 @@ def test_an_end_waits_for_what_was_added_before() -> None:
     machine = producer.machine
     machine.add([T0], 0)
     machine.end(True, 0)
-    requests = producer.answer(OK)
+    requests = producer.respond(OK)
     ended, end = producer.next()
     assert isinstance(ended, TransactionCallEnded)
     assert isinstance(end, SendTransactional)
@@ -184,11 +184,11 @@ def test_an_end_begins_at_once_and_waits_for_the_results_of_records(committed: b
     assert machine.state == (S.COMMITTING if committed else S.ABORTING)
     assert (producer.next(), machine.next_deadline_ms()) == ([], None)
     machine.add([T1], 0)
-    assert [type(request) for request in producer.answer(OK)] == [AddPartitionsToTxnRequest]
+    assert [type(request) for request in producer.respond(OK)] == [AddPartitionsToTxnRequest]
     assert producer.ended() == OK
     assert (producer.next(), machine.next_deadline_ms()) == ([], None)
     machine.records_ended()
-    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, committed)]
+    assert producer.respond(OK) == [EndTxnRequest("x", 7, 0, committed)]
     assert producer.ended() == OK
 
 
@@ -201,7 +201,7 @@ def test_a_record_that_fails_while_its_commit_waits_ends_the_commit_once_all_hav
     machine.records_ended()
     assert producer.ended() == ErrorCode.MESSAGE_TOO_LARGE
     machine.end(False, 0)
-    assert producer.answer(OK, OK)[0] == EndTxnRequest("x", 7, 0, False)
+    assert producer.respond(OK, OK)[0] == EndTxnRequest("x", 7, 0, False)
 
 
 def test_a_batch_that_fails_before_the_end_is_sent_spoils_the_commit() -> None:
@@ -212,7 +212,7 @@ def test_a_batch_that_fails_before_the_end_is_sent_spoils_the_commit() -> None:
     machine.end(True, 0)
     producer.sent()
     machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
-    machine.answered(AddPartitionsToTxnResponse(), 0, 0)
+    machine.responded(AddPartitionsToTxnResponse(), 0, 0)
     codes = [effect.code for effect in producer.next() if isinstance(effect, TransactionCallEnded)]
     assert codes == [OK, ErrorCode.MESSAGE_TOO_LARGE]
     assert machine.state == S.ABORTABLE_ERROR
@@ -253,11 +253,11 @@ def test_a_request_is_repeated_after_pauses_until_the_time_is_over() -> None:
     machine = producer.machine
     machine.end(True, producer.now_ms)
     for pause_ms in (100, 200, 400, 800, 1_000, 1_000, 1_000, 500):
-        producer.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        producer.respond(ErrorCode.CONCURRENT_TRANSACTIONS)
         assert producer.next() == []
         assert machine.next_deadline_ms() == producer.now_ms + pause_ms
         producer.now_ms += pause_ms
-    producer.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    producer.respond(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert producer.ended() == ErrorCode.CONCURRENT_TRANSACTIONS
     assert machine.state == S.ABORTABLE_ERROR
 
@@ -267,7 +267,7 @@ def test_the_coordinator_is_looked_up_where_it_has_moved() -> None:
     producer = Producer().begun().added()
     machine = producer.machine
     machine.send_offsets({T0: 1}, MEMBER, 0)
-    producer.answer(OK, ErrorCode.NOT_COORDINATOR)
+    producer.respond(OK, ErrorCode.NOT_COORDINATOR)
     assert producer.next() == []
     producer.now_ms = 100
     assert producer.next() == [LookUpCoordinatorOf("g", GROUP)]
@@ -297,13 +297,13 @@ def test_after_an_aborted_failure_comes_the_next_epoch() -> None:
     machine.failed(ErrorCode.REQUEST_TIMED_OUT)
     assert (machine.state, machine.error) == (S.ABORTABLE_ERROR, ErrorCode.REQUEST_TIMED_OUT)
     machine.end(False, 0)
-    assert producer.answer(OK, OK) == [EndTxnRequest("x", 7, 0, False), InitProducerIdRequest("x", 60_000, 7, 0)]
+    assert producer.respond(OK, OK) == [EndTxnRequest("x", 7, 0, False), InitProducerIdRequest("x", 60_000, 7, 0)]
     assert producer.ended() == OK
     assert (machine.state, machine.epoch, machine.error) == (S.READY, 1, OK)
     machine.begin()
     machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
     machine.end(False, 0)
-    assert producer.answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) == [InitProducerIdRequest("x", 60_000, 7, 1)]
+    assert producer.respond(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) == [InitProducerIdRequest("x", 60_000, 7, 1)]
     machine.next(100)
     machine.request_failed(ErrorCode.INVALID_REQUEST, 100, 0)
     assert producer.ended() == OK, "the transaction has ended, whatever comes of the next epoch"
@@ -325,12 +325,12 @@ def test_a_commit_that_is_made_succeeds_whatever_comes_of_the_next_epoch(code: E
     machine = producer.machine
     machine.failed(ErrorCode.REQUEST_TIMED_OUT)
     machine.end(False, 0)
-    producer.answer(OK)
+    producer.respond(OK)
     for _ in range(20):
-        producer.answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        producer.respond(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         assert producer.next() == []
         producer.now_ms += 1_000  # 20 s are longer than default.api.timeout.ms
-    producer.answer(code)
+    producer.respond(code)
     assert (producer.ended(), machine.state) == (OK, state)
 
 
@@ -340,7 +340,7 @@ def test_a_fatal_error_ends_every_call() -> None:
     machine = producer.machine
     machine.add([T0], 0)
     machine.send_offsets({T0: 1}, MEMBER, 0)
-    producer.answer(ErrorCode.PRODUCER_FENCED)
+    producer.respond(ErrorCode.PRODUCER_FENCED)
     codes = [effect.code for effect in producer.next() if isinstance(effect, TransactionCallEnded)]
     assert codes == [ErrorCode.PRODUCER_FENCED] * 2
     assert (machine.state, machine.error) == (S.FATAL_ERROR, ErrorCode.PRODUCER_FENCED)
@@ -363,7 +363,7 @@ def test_a_transaction_that_another_process_left_open_is_ended() -> None:
     producer = Producer()
     producer.machine.resume(9, 4, True, False)
     producer.machine.end(True, 0)
-    assert producer.answer(OK) == [EndTxnRequest("x", 9, 4, True)]
+    assert producer.respond(OK) == [EndTxnRequest("x", 9, 4, True)]
     assert producer.ended() == OK
 
 
@@ -386,10 +386,10 @@ def test_a_transaction_of_version_2_adds_nothing_and_ends_with_a_new_epoch() -> 
     machine.send_offsets({T0: 1}, MEMBER, 0)
     sent = producer.sent()
     assert (sent.node_id, type(sent.request), sent.highest) == (2, TxnOffsetCommitRequest, 5)
-    machine.answered(response(sent.request), 0, 0)
+    machine.responded(response(sent.request), 0, 0)
     assert producer.ended() == OK
     machine.end(True, 0)
-    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, True)]
+    assert producer.respond(OK) == [EndTxnRequest("x", 7, 0, True)]
     assert producer.ended() == OK
     assert (machine.state, machine.producer_id, machine.epoch) == (S.READY, 7, 1)
     machine.begin()
@@ -404,7 +404,7 @@ def test_an_aborted_failure_of_version_2_needs_no_other_epoch() -> None:
     machine.add([T0], 0)
     machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
     machine.end(False, 0)
-    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, False)]
+    assert producer.respond(OK) == [EndTxnRequest("x", 7, 0, False)]
     assert producer.ended() == OK
     assert (machine.state, machine.epoch) == (S.READY, 1)
 
@@ -417,7 +417,7 @@ def test_offsets_whose_response_is_lost_may_have_begun_the_transaction() -> None
     machine.request_failed(ErrorCode.NETWORK_EXCEPTION, 0, 0, is_final=True)
     assert producer.ended() == ErrorCode.NETWORK_EXCEPTION
     machine.end(False, 0)
-    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, False)]
+    assert producer.respond(OK) == [EndTxnRequest("x", 7, 0, False)]
 
 
 def test_the_version_is_that_of_the_beginning_and_an_older_report_changes_nothing() -> None:
@@ -428,8 +428,8 @@ def test_the_version_is_that_of_the_beginning_and_an_older_report_changes_nothin
     producer.added().machine.end(True, 0)
     sent = producer.sent()
     assert sent.highest == 4, "version 5 would bump the epoch"
-    producer.machine.answered(response(sent.request), 0, 0)
-    assert producer.answer(OK) == [InitProducerIdRequest("x", 60_000, 7, 0)], (
+    producer.machine.responded(response(sent.request), 0, 0)
+    assert producer.respond(OK) == [InitProducerIdRequest("x", 60_000, 7, 0)], (
         "no late request of version 1 joins the next"
     )
     assert producer.ended() == OK

@@ -37,11 +37,11 @@ class Passing:
 
     def joined(self, seen: SeenRequest, member_id: str, leader: str, generation: int = 1) -> None:
         response = JoinGroupResponse(0, 0, generation, "consumer", "range", leader, False, member_id)
-        self.groups.answered(seen, response, self.now_ms)
+        self.groups.responded(seen, response, self.now_ms)
 
     def sync(self, client: str, member_id: str, generation: int = 1) -> None:
         seen = self.sent(SyncGroupRequest("g", generation, member_id), client)
-        self.groups.answered(seen, SyncGroupResponse(), self.now_ms)
+        self.groups.responded(seen, SyncGroupResponse(), self.now_ms)
 
     def causes(self, event: str) -> list[list[tuple[str, str]]]:
         lines = [line for line in self.lines if line.event == event]
@@ -49,7 +49,7 @@ class Passing:
 
 
 def cut(passing: Passing, lost: SeenRequest) -> None:
-    passing.groups.answered(lost, None, passing.now_ms)
+    passing.groups.responded(lost, None, passing.now_ms)
 
 
 def time_passes(passing: Passing, _: SeenRequest) -> None:

@@ -77,12 +77,12 @@ class RocketMQServer:
                 self.asked.append(command.code)
                 if command.code in self.silent:
                     continue
-                answer = self._handlers[command.code](command, writer)
-                if command.code == r.PULL and answer.code == r.PULL_NOT_FOUND:
+                response = self._handlers[command.code](command, writer)
+                if command.code == r.PULL and response.code == r.PULL_NOT_FOUND:
                     await asyncio.sleep(0.01)
                 if not command.flag & ONEWAY_FLAG:
-                    answer.opaque, answer.flag = command.opaque, RESPONSE_FLAG
-                    writer.write(encode(answer))
+                    response.opaque, response.flag = command.opaque, RESPONSE_FLAG
+                    writer.write(encode(response))
         writer.close()
         for group, clients in self.groups.items():
             for client_id in [c for c, w in clients.items() if w is writer]:

@@ -77,7 +77,7 @@ ROUTE = {
 }
 LOCKED = {"lockOKMQSet": [{"topic": "t", "brokerName": "b", "queueId": 0}]}
 READERS: list[tuple[Callable[[RemotingCommand], Any], Any]] = [
-    (lambda answer: r.route_of("t", answer), ROUTE),
+    (lambda response: r.route_of("t", response), ROUTE),
     (r.consumers_of, {"consumerIdList": ["c1", "c2"]}),
     (r.locked_of, LOCKED),
 ]
@@ -103,12 +103,12 @@ def test_a_route_with_more_queues_than_any_topic_has_is_refused() -> None:
     """Else the client would make a value for each of up to two thousand million queues."""
     for count in (r.MAX_QUEUES, r.MAX_QUEUES + 1):
         queues = [{"brokerName": "b", "perm": 6, "readQueueNums": count}]
-        answer = RemotingCommand(0, body=json.dumps({**ROUTE, "queueDatas": queues}).encode())
+        response = RemotingCommand(0, body=json.dumps({**ROUTE, "queueDatas": queues}).encode())
         if count == r.MAX_QUEUES:
-            assert len(r.route_of("t", answer).queues) == count
+            assert len(r.route_of("t", response).queues) == count
         else:
             with pytest.raises(FrameError):
-                r.route_of("t", answer)
+                r.route_of("t", response)
 
 
 messages = st.lists(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
@@ -48,7 +48,7 @@ class Story:
     async def _request(self, request: Message, version: int) -> Message:
         connection = await Connection.connect(self.broker.host, self.broker.port, "client", REQUEST_S)
         try:
-            return await connection.request(request, answer_type(request), REQUEST_S, highest=version)
+            return await connection.request(request, response_type(request), REQUEST_S, highest=version)
         finally:
             connection.close()
 

@@ -90,12 +90,12 @@ def ask(address: tuple[str, int], request: Message) -> Any:
 def seen(broker: LocalBroker) -> dict[str, str]:
     """What clients see of each broker, but for the ids that each start makes, and the controller."""
     addresses = [parse_address(text) for text in broker.bootstrap_servers.split(",")]
-    answered = {type(question).__name__: [ask(one, question) for one in addresses] for question in QUESTIONS}
-    for metadata in answered["MetadataRequest"]:
+    responded = {type(question).__name__: [ask(one, question) for one in addresses] for question in QUESTIONS}
+    for metadata in responded["MetadataRequest"]:
         metadata.cluster_id, metadata.controller_id = "", 0
         metadata.brokers.sort(key=lambda one: one.node_id)
     controls = {"journal": str(broker.journal), "story": str(broker.story()), "rules": str(broker.faults.rules)}
-    return {name: repr(responses) for name, responses in answered.items()} | controls
+    return {name: repr(responses) for name, responses in responded.items()} | controls
 
 
 def plant(broker: LocalBroker) -> None:

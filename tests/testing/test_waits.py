@@ -81,7 +81,7 @@ def test_a_failed_commit_is_not_kept(broker: LocalBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [LocalBroker.asked, LocalBroker.lose_answer, lambda b, api: b.fail(api, ErrorCode.NONE)]
+    "ask", [LocalBroker.asked, LocalBroker.lose_response, lambda b, api: b.fail(api, ErrorCode.NONE)]
 )
 def test_an_api_that_is_not_there_is_refused_with_those_that_are(broker: LocalBroker, ask: Any) -> None:
     with pytest.raises(ValueError, match=r"there is no Joingroup here; there are .*JoinGroup"):
@@ -96,7 +96,7 @@ def test_an_api_that_cannot_be_failed_is_refused_with_those_that_can(broker: Loc
 def test_an_api_that_cannot_be_failed_can_be_held_and_lost(broker: LocalBroker) -> None:
     with broker.hold("DescribeCluster") as rule:
         assert rule in broker.faults.rules
-    broker.faults.rules.remove(broker.lose_answer("DescribeCluster"))
+    broker.faults.rules.remove(broker.lose_response("DescribeCluster"))
 
 
 def test_a_member_that_is_not_there_cannot_be_expired(broker: LocalBroker) -> None:

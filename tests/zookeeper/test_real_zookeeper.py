@@ -427,16 +427,18 @@ def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSessio
         List("/script"),
     ]
     for operation in script:
-        answers: list[object] = []
+        responses: list[object] = []
         for apply in (session.apply, lambda o: simulated.apply(theirs, o)):
             try:
-                answer = apply(operation)
-                answers.append(replace(answer, created=0, created_ms=0) if isinstance(answer, Znode) else answer)
+                response = apply(operation)
+                responses.append(
+                    replace(response, created=0, created_ms=0) if isinstance(response, Znode) else response
+                )
             except MultiRefused as refused:
-                answers.append(str(refused))
+                responses.append(str(refused))
             except (NodeExists, NoNode, NotEmpty, BadVersion) as error:
-                answers.append(type(error).__name__)
-        assert answers[0] == answers[1], operation
+                responses.append(type(error).__name__)
+        assert responses[0] == responses[1], operation
 
 
 def test_no_zookeeper_is_said_in_a_sentence() -> None:

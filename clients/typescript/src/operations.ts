@@ -153,8 +153,8 @@ export abstract class Operations {
   /**
    * The next so many requests of that API are carried out, and never answered.
    */
-  async loseAnswer(api: string, options: { times?: number; group?: string; clientId?: string } = {}): Promise<Rule> {
-    return (await this.call("lose_answer", { api: api, times: options.times, group: options.group, client_id: options.clientId })) as Rule;
+  async loseResponse(api: string, options: { times?: number; group?: string; clientId?: string } = {}): Promise<Rule> {
+    return (await this.call("lose_response", { api: api, times: options.times, group: options.group, client_id: options.clientId })) as Rule;
   }
 
   /**

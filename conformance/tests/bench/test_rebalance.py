@@ -85,7 +85,7 @@ def test_a_group_of_the_consumer_protocol_settles_and_takes_one_more(address: Ad
 def test_a_crew_settles_where_the_epoch_rose_for_a_topic(address: Address) -> None:
     first = create_topics(address, "first", 4)
     crew = ConsumerCrew(address, "g", [*first, "later-0"], 8)
-    crew.connections.gather(crew.join(2), crew.answered)
+    crew.connections.gather(crew.join(2), crew.responded)
     create_topics(address, "later", 4)
     crew.settle()
     assert crew.group_epoch > 1 + len(crew.members)

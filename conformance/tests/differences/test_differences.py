@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coterie.certify.answers import differences
 from coterie.certify.question import API_BY_NAME, Question
+from coterie.certify.responses import differences
 from coterie_conformance.differences.recognisers import DifferingPart
 from coterie_conformance.differences.table import ROWS, row_of
 
@@ -541,14 +541,14 @@ CASES: dict[str, tuple[Any, ...]] = {
 def test_a_time_of_which_kafka_finds_no_record(
     asked: Any, ours: Any, theirs: Any, row: str, version: tuple[int, ...]
 ) -> None:
-    def answer(offset: int, timestamp: Any) -> dict[str, Any]:
+    def respond(offset: int, timestamp: Any) -> dict[str, Any]:
         of_partition = FINE | {"partition_index": 0, "offset": offset, "timestamp": timestamp}
         return {"topics": [{"name": "$n", "partitions": [of_partition]}]}
 
     damaged: list[dict[str, Any]] = [{}, {"name": {"@": "text", "of": "x", "times": 300}}]
     body = {"topics": [*damaged, {"name": "$n", "partitions": [{"timestamp": asked}]}]}
     question = Question("q", "ListOffsets", 4, body)
-    parts = [(part, answer(*ours), answer(*theirs)) for part in differences(answer(*ours), answer(*theirs))]
+    parts = [(part, respond(*ours), respond(*theirs)) for part in differences(respond(*ours), respond(*theirs))]
     rows = [row_of(DifferingPart(question, *each), version) for each in parts]
     assert {each.name if each is not None else "" for each in rows} == {row}
 

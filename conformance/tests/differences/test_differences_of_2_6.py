@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coterie.certify.answers import differences
 from coterie.certify.question import Question, Story
+from coterie.certify.responses import differences
 from coterie_conformance.differences.recognisers import DifferingPart, code_at
 from coterie_conformance.differences.table import row_of
 from coterie_conformance.everything.harmful import spared
@@ -517,7 +517,7 @@ def test_what_only_kafka_refuses_leaves_other_offsets(damage: str) -> None:
 
 
 def test_the_error_of_a_part() -> None:
-    answer = {
+    response = {
         "error_code": "NONE",
         "topics": [
             {
@@ -526,9 +526,9 @@ def test_the_error_of_a_part() -> None:
             }
         ],
     }
-    assert code_at(answer, "topics[0].partitions[0].offset") == "B"
-    assert code_at(answer, "topics[0].partitions[1].offset") == "A"
-    assert code_at(answer, "topics[$t].partitions[1].offset") == "NONE"
+    assert code_at(response, "topics[0].partitions[0].offset") == "B"
+    assert code_at(response, "topics[0].partitions[1].offset") == "A"
+    assert code_at(response, "topics[$t].partitions[1].offset") == "NONE"
     assert code_at("connection closed", "") == ""
 
 

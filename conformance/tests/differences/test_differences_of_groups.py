@@ -12,8 +12,8 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Services
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
-from coterie.certify.answers import differences
 from coterie.certify.question import Question, Story
+from coterie.certify.responses import differences
 from coterie.certify.side import StorySide
 from coterie_conformance.differences.recognisers import DifferingPart
 from coterie_conformance.differences.table import row_of

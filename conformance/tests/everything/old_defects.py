@@ -46,17 +46,17 @@ def after(api_key: int, change: Change) -> dict[int, Handler]:
     """The broker's own answer, changed."""
 
     def handle(broker: Services, request: Any, call: Call) -> Any:
-        answer = HANDLERS[api_key](broker, request, call)
-        if isinstance(answer, Pending):
+        received = HANDLERS[api_key](broker, request, call)
+        if isinstance(received, Pending):
 
             def changed(response: Any) -> Any:
                 change(request, response)
                 return response
 
-            return answer.then(changed)
-        if answer is not None:
-            change(request, answer)
-        return answer
+            return received.then(changed)
+        if received is not None:
+            change(request, received)
+        return received
 
     return {api_key: handle}
 
@@ -67,14 +67,14 @@ def _epoch_bumped(broker: Services, request: Any, call: Call) -> Any:
     return HANDLERS[22](broker, request, call)
 
 
-def _unchecked(_: Any, answer: Any) -> None:
-    for topic in answer.topics:
+def _unchecked(_: Any, response: Any) -> None:
+    for topic in response.topics:
         for partition in topic.partitions:
             partition.error_code = ErrorCode.NONE
 
 
-def _setting_refused(request: Any, answer: Any) -> None:
-    for asked, topic in zip(request.topics, answer.topics, strict=False):
+def _setting_refused(request: Any, response: Any) -> None:
+    for asked, topic in zip(request.topics, response.topics, strict=False):
         if any(config.name not in ONCE_TAKEN for config in asked.configs):
             topic.error_code, topic.configs, topic.num_partitions = ErrorCode.INVALID_CONFIG, [], -1
 
@@ -88,7 +88,7 @@ def _session_refused(broker: Services, request: Any, call: Call) -> Any:
 def _subscribed_to_all(broker: Services, request: Any, call: Call) -> Any:
     """A subscription of version 1 that ends after the user data counted as one of every topic."""
     group = broker.groups.group(request.group_id)
-    answer = HANDLERS[47](broker, request, call)
+    received = HANDLERS[47](broker, request, call)
     members = list(group.members.values()) if isinstance(group, Group) else []
     cut_short = any(data[:2] == b"\0\1" and data[-4:] == b"\xff" * 4 for m in members for _, data in m.protocols)
 
@@ -98,26 +98,26 @@ def _subscribed_to_all(broker: Services, request: Any, call: Call) -> Any:
                 partition.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         return response
 
-    return answer.then(refuse) if isinstance(answer, Pending) else refuse(answer)
+    return received.then(refuse) if isinstance(received, Pending) else refuse(received)
 
 
-def _topic_operations(_: Any, answer: Any) -> None:
-    for topic in answer.topics:
+def _topic_operations(_: Any, response: Any) -> None:
+    for topic in response.topics:
         topic.topic_authorized_operations = NOT_KNOWN
 
 
-def _cluster_operations(_: Any, answer: Any) -> None:
-    answer.cluster_authorized_operations = NOT_KNOWN
+def _cluster_operations(_: Any, response: Any) -> None:
+    response.cluster_authorized_operations = NOT_KNOWN
 
 
-def _group_operations(_: Any, answer: Any) -> None:
-    for group in answer.groups:
+def _group_operations(_: Any, response: Any) -> None:
+    for group in response.groups:
         group.authorized_operations = NOT_KNOWN
 
 
 def _of_configs(change: Callable[[Any], None]) -> dict[int, Handler]:
-    def every(_: Any, answer: Any) -> None:
-        for result in answer.results:
+    def every(_: Any, response: Any) -> None:
+        for result in response.results:
             for config in result.configs:
                 change(config)
 
@@ -132,14 +132,14 @@ def _strings(config: Any) -> None:
     config.config_type = 2
 
 
-def _no_keys(request: Any, answer: Any) -> None:
-    for asked, result in zip(request.resources, answer.results, strict=True):
+def _no_keys(request: Any, response: Any) -> None:
+    for asked, result in zip(request.resources, response.results, strict=True):
         if asked.configuration_keys == []:
             result.configs = []
 
 
-def _no_record_errors(_: Any, answer: Any) -> None:
-    for topic in answer.responses:
+def _no_record_errors(_: Any, response: Any) -> None:
+    for topic in response.responses:
         for partition in topic.partition_responses:
             partition.record_errors = []
 
@@ -156,8 +156,8 @@ def _stamped(broker: Services, request: Any, call: Call) -> Any:
 def _not_advertised(api: str) -> dict[int, Handler]:
     key = next(a.key for a in APIS.values() if a.name == api)
 
-    def without(_: Any, answer: Any) -> None:
-        answer.api_keys = [a for a in answer.api_keys if a.api_key != key]
+    def without(_: Any, response: Any) -> None:
+        response.api_keys = [a for a in response.api_keys if a.api_key != key]
 
     return after(18, without)
 

@@ -15,8 +15,8 @@ from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Handler
 from coterie.broker.settings import BrokerSettings
-from coterie.certify.answers import Part
 from coterie.certify.question import API_BY_NAME, Question, Story, message_of, values_in
+from coterie.certify.responses import Part
 from coterie.certify.side import StorySide
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import encode_request
@@ -70,16 +70,16 @@ def test_an_old_defect_is_found(defect: OldDefect) -> None:
     assert verdict.kinds, f"{verdict.asked} questions did not find it"
 
 
-def _first_of_topic(_: Any, answer: Any) -> None:
+def _first_of_topic(_: Any, response: Any) -> None:
     """Every partition of a topic has the first one's error."""
-    for topic in answer.topics:
+    for topic in response.topics:
         for partition in topic.partitions:
             partition.error_code = topic.partitions[0].error_code
 
 
-def _no_fence(_: Any, answer: Any) -> None:
-    if answer.error_code == ErrorCode.FENCED_INSTANCE_ID:
-        answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+def _no_fence(_: Any, response: Any) -> None:
+    if response.error_code == ErrorCode.FENCED_INSTANCE_ID:
+        response.error_code = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_story_that_is_asked_again_has_no_producer_whose_id_is_a_fields_defaul
     file = tmp_path / "story.json"
     init = Question("init", "InitProducerId", 1, {"transactional_id": None}, covers=("transactional_id", "null"))
     file.write_text(json.dumps(Story("s", [init]).as_json()))
-    handlers = after(22, lambda _, answer: ids.append(answer.producer_id))
+    handlers = after(22, lambda _, response: ids.append(response.producer_id))
     verdict = asyncio.run(_judge(Wanted(1, seed=1, replay=file), handlers))
     assert (ids[:2], len(ids)) == ([0, 1], 3)  # the first two are not the story's
     assert dict(verdict.covered) == {("InitProducerId", 1, "transactional_id", "null"): 1}
@@ -161,8 +161,8 @@ def test_what_only_one_side_refused_was_not_accepted() -> None:
     assert "UpdateFeatures" in asyncio.run(_judge(Wanted(60, seed=1, apis=("UpdateFeatures",)), {})).accepted
 
 
-def _refused(_: Any, answer: Any) -> None:
-    answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+def _refused(_: Any, response: Any) -> None:
+    response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_values_are_named_by_their_path() -> None:
@@ -241,9 +241,9 @@ async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
         for number, story in enumerate(stories):
             side = StorySide("coterie", address, f"e{number:07d}-", base_ms=1_700_000_000_000)
             for question in story.questions:
-                answer = await side.ask(question)
+                response = await side.ask(question)
                 if question.name == "0":
-                    refusals[question.api] = set(codes_in(answer)) - {"NONE"}
+                    refusals[question.api] = set(codes_in(response)) - {"NONE"}
                     break
             await side.sweep(story)
     finally:
@@ -254,11 +254,11 @@ async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
 class _Scripted:
     """A side with an answer for each question, by its name."""
 
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self.answers = answers
+    def __init__(self, responses: dict[str, Any]) -> None:
+        self.responses = responses
 
     async def ask(self, question: Question) -> Any:
-        return self.answers.get(question.name, {"error_code": "NONE"})
+        return self.responses.get(question.name, {"error_code": "NONE"})
 
     def close(self) -> None:
         pass

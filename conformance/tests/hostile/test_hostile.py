@@ -34,8 +34,8 @@ def test_a_bystander_and_the_broker_stand_a_little_of_every_attack(tmp_path: Pat
     for outcome in outcomes:
         assert broken(replace(outcome, worst_s=0.0)) == [], outcome
         assert outcome.worst_s < UNHURRIED_S, outcome
-    answered = {outcome.attack: outcome.answered for outcome in outcomes}
-    assert answered["partitions of a topic"] == "error codes [0, 44]"
+    responded = {outcome.attack: outcome.responded for outcome in outcomes}
+    assert responded["partitions of a topic"] == "error codes [0, 44]"
 
 
 @pytest.mark.parametrize(

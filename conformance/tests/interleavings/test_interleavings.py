@@ -46,7 +46,7 @@ def test_a_sync_of_an_older_generation_that_is_accepted_is_found(monkeypatch: py
 
 
 def test_a_superseded_join_without_a_response_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join, "_answer_superseded", lambda *arguments: [])
+    monkeypatch.setattr(join, "_respond_to_superseded", lambda *arguments: [])
     assert "no response will come" in search(SmallGroup(2, 2, "range", FaultBudget(losses=1))).failure
 
 

@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, answer
+from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, respond
 from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
 from coterie.broker.handlers.logs import fetch
 from coterie.broker.storage.topic import Partition
@@ -388,11 +388,11 @@ def a_write_without_a_response_counts_as_done(patch: Patch) -> None:
 
 
 def assignments_are_sent_before_they_are_replicated(patch: Patch) -> None:
-    patch.setattr(UnreplicatedAssignments, "answerable", lambda self, replies: replies)
+    patch.setattr(UnreplicatedAssignments, "awaiting_response", lambda self, replies: replies)
 
 
 def decisions_are_answered_before_they_are_replicated(patch: Patch) -> None:
-    patch.setattr(UnreplicatedDecisions, "add", lambda self, decision: answer(decision.outcome.replies))
+    patch.setattr(UnreplicatedDecisions, "add", lambda self, decision: respond(decision.outcome.replies))
 
 
 def a_coordinator_that_resigns_goes_on(patch: Patch) -> None:
@@ -520,11 +520,11 @@ def an_abort_keeps_the_pending_offsets(patch: Patch) -> None:
 def the_producer_is_answered_before_the_decision_is_replicated(patch: Patch) -> None:
     keep = ReplicatedTransactions._keep
 
-    def answered(self: ReplicatedTransactions, state: Any, answer: Any) -> Any:
+    def responded(self: ReplicatedTransactions, state: Any, respond: Any) -> Any:
         effects = keep(self, state, None)
-        return effects if answer is None else [answer, *effects]
+        return effects if respond is None else [respond, *effects]
 
-    patch.setattr(ReplicatedTransactions, "_keep", answered)
+    patch.setattr(ReplicatedTransactions, "_keep", responded)
 
 
 def a_decided_transaction_is_not_completed_after_a_load(patch: Patch) -> None:
@@ -553,7 +553,7 @@ def a_producer_commits_what_has_failed(patch: Patch) -> None:
 
 def partitions_are_not_added_to_the_transaction(patch: Patch) -> None:
     def taken_for_added(verification: TransactionVerification, part: PartOfTransaction) -> None:
-        part.answer(ErrorCode.NONE)
+        part.respond(ErrorCode.NONE)
 
     patch.setattr(TransactionVerification, "verify", taken_for_added)
 

@@ -23,7 +23,7 @@ from coterie.broker.process.log_lines import LogLines
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
-from coterie.broker.requests.memory import AnswerMemory
+from coterie.broker.requests.memory import ResponseMemory
 from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.turns import InThread, Turns, at_once, finish
 from coterie.broker.requests.unserved import UnservedRequests
@@ -75,7 +75,7 @@ class BrokerNode:
         self.max_fetch_bytes: int = settings.current.fetch_max_bytes
         self.max_idle_ms: int = settings.current.connections_max_idle_ms
         self.message_sets = MessageSets()
-        self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
+        self.response_memory = ResponseMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
         self.cluster = cluster or ClusterView(self.node_id, is_alone=not settings.joins_cluster)
         self.lacks_topic_ids = lacks_topic_ids(settings.current.inter_broker_protocol_version)

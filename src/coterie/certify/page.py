@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from coterie.certify.answers import Tree
 from coterie.certify.question import written
 from coterie.certify.recording import NOT_ASKED, NOT_COMPARED
 from coterie.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, DifferingResponse, StoryOutcome
+from coterie.certify.responses import Tree
 from coterie.console.page import Markup, Section, element, page, table
 
 SHOWN = 3  # differences of one API

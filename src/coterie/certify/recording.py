@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from coterie.certify.answers import Part, Tree, differences
 from coterie.certify.question import Story
+from coterie.certify.responses import Part, Tree, differences
 
 GENERATED = "Every field of every request"
 _FOLDER = "recordings"
@@ -50,16 +50,16 @@ class RecordedStory:
     subject: str = GENERATED
     title: str = ""
     source: str = ""
-    answers: list[list[Tree]] = field(default_factory=list)
+    responses: list[list[Tree]] = field(default_factory=list)
 
-    def drop_unanswered(self) -> None:
+    def drop_without_response(self) -> None:
         """Takes out the questions that Kafka never answered in time."""
-        answered = [n for n, answers in enumerate(self.answers) if answers]
-        self.story.questions = [self.story.questions[n] for n in answered]
-        self.answers = [self.answers[n] for n in answered]
+        responded = [n for n, responses in enumerate(self.responses) if responses]
+        self.story.questions = [self.story.questions[n] for n in responded]
+        self.responses = [self.responses[n] for n in responded]
 
     def as_json(self) -> dict[str, Any]:
-        data = {"tale": self.story.as_json(), "answers": self.answers, "subject": self.subject}
+        data = {"tale": self.story.as_json(), "answers": self.responses, "subject": self.subject}
         return data | {"rule": self.rule, "title": self.title, "source": self.source}
 
     @classmethod
@@ -77,7 +77,7 @@ class Recording:
     stories: list[RecordedStory]
 
     def questions(self) -> int:
-        return sum(len(story.answers) for story in self.stories)
+        return sum(len(story.responses) for story in self.stories)
 
 
 def recorded_versions() -> list[str]:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.certify.answers import NOT_YET, Part, Tree
 from coterie.certify.question import API_BY_NAME, READING, Question
 from coterie.certify.recording import (
     RecordedStory,
@@ -23,8 +22,9 @@ from coterie.certify.recording import (
     compared_parts,
     story_prefix,
 )
+from coterie.certify.responses import NOT_YET, Part, Tree
 from coterie.certify.settling import until_the_coordinator_has_loaded
-from coterie.certify.side import ANSWER_S, CLOSED, StorySide
+from coterie.certify.side import CLOSED, RESPONSE_S, StorySide
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -46,12 +46,12 @@ class DifferingResponse:
     """A question that the broker answered otherwise. ``kafka`` is the recorded answer nearest to it."""
 
     question: Question
-    answer: Tree
+    response: Tree
     kafka: Tree
     parts: list[Part]
 
     def as_json(self) -> dict[str, Any]:
-        return {"request": self.question.as_json(), "answer": self.answer, "kafka": self.kafka}
+        return {"request": self.question.as_json(), "response": self.response, "kafka": self.kafka}
 
 
 @dataclass(slots=True)
@@ -134,11 +134,11 @@ async def certify(
 
 async def _look_at(address: tuple[str, int], security: Security) -> tuple[dict[str, tuple[int, int]], int]:
     """The broker's APIs with their versions, and its id."""
-    connection = await Connection.connect(*address, "certify", ANSWER_S, security)
+    connection = await Connection.connect(*address, "certify", RESPONSE_S, security)
     try:
         assert connection.versions is not None
         served = {name: connection.versions.range(api.key) for name, api in API_BY_NAME.items()}
-        metadata = await connection.request(MetadataRequest(topics=[]), MetadataResponse, ANSWER_S)
+        metadata = await connection.request(MetadataRequest(topics=[]), MetadataResponse, RESPONSE_S)
     finally:
         connection.close()
     if len(metadata.brokers) != 1:
@@ -158,8 +158,8 @@ async def _replay(story: RecordedStory, side: StorySide, served: dict[str, tuple
             finding.outcome, finding.missing = NOT_SERVED, (question.api, question.version)
             return finding
     try:
-        for question, answers in zip(story.story.questions, story.answers, strict=True):
-            difference = await _one(side, question, answers)
+        for question, responses in zip(story.story.questions, story.responses, strict=True):
+            difference = await _one(side, question, responses)
             finding.asked += 1
             if difference is not None:
                 finding.differences.append(difference)
@@ -171,18 +171,18 @@ async def _replay(story: RecordedStory, side: StorySide, served: dict[str, tuple
     return finding
 
 
-async def _one(side: StorySide, question: Question, answers: list[Tree]) -> DifferingResponse | None:
+async def _one(side: StorySide, question: Question, responses: list[Tree]) -> DifferingResponse | None:
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
-            answer = await side.ask(question)
+            response = await side.ask(question)
         except KafkaError:
-            answer = CLOSED
-        kafka = min(answers, key=lambda recorded: len(compared_parts(question.api, answer, recorded)))
-        parts = compared_parts(question.api, answer, kafka)
+            response = CLOSED
+        kafka = min(responses, key=lambda recorded: len(compared_parts(question.api, response, recorded)))
+        parts = compared_parts(question.api, response, kafka)
         if not parts:
             return None
         late = question.api in READING or any(word in repr(part.ours) for part in parts for word in NOT_YET)
         if not late or time.monotonic() > end:
-            return DifferingResponse(question, answer, kafka, parts)
+            return DifferingResponse(question, response, kafka, parts)
         await asyncio.sleep(AGAIN_EVERY_S)

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.certify import answers
-from coterie.certify.answers import Tree
+from coterie.certify import responses
 from coterie.certify.batches import describe_bytes, encode_described
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
+from coterie.certify.responses import Tree
 from coterie.certify.settling import settle, until_the_coordinator_knows
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
@@ -32,8 +32,8 @@ from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, Dele
 
 SWEEP_VERSION = 4
 SESSIONS_FROM, FINAL_EPOCH = 7, -1
-ANSWER_S = 15.0
-UNANSWERED_S = (
+RESPONSE_S = 15.0
+NO_RESPONSE_S = (
     3600.0  # of a request without a response: one that is overdue would end its connection, with what waits there
 )
 CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
@@ -102,7 +102,7 @@ class StorySide:
         known = self._connections.get(name)
         if known is None or known.closed:
             address, security = self._others.get(name, (self.address, self._security))
-            known = self._connections[name] = await Connection.connect(*address, self.real(name), ANSWER_S, security)
+            known = self._connections[name] = await Connection.connect(*address, self.real(name), RESPONSE_S, security)
         return known
 
     def close(self) -> None:
@@ -118,11 +118,11 @@ class StorySide:
             if names:
                 connection = await self.connection("sweep")
                 request = DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
-                await connection.request_version(request, DeleteTopicsResponse, SWEEP_VERSION, ANSWER_S)
+                await connection.request_version(request, DeleteTopicsResponse, SWEEP_VERSION, RESPONSE_S)
             for session_id in self._sessions:
                 connection = await self.connection("sweep")
                 last = FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH)
-                await connection.request_version(last, FetchResponse, SESSIONS_FROM, ANSWER_S)
+                await connection.request_version(last, FetchResponse, SESSIONS_FROM, RESPONSE_S)
         self.close()
 
     async def ask(self, question: Question) -> Tree:
@@ -133,12 +133,12 @@ class StorySide:
             await until_the_coordinator_knows(connection, [self.real(name) for name in SUBSCRIBED])
             self._changes_topics = False
         unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)
-        answer_s = UNANSWERED_S if unacknowledged else ANSWER_S
-        asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, answer_s))
+        response_s = NO_RESPONSE_S if unacknowledged else RESPONSE_S
+        asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, response_s))
         if unacknowledged:
             # acks 0 has no response: the next request shows whether the connection is still open.
             following = asyncio.ensure_future(
-                connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, ANSWER_S)
+                connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, RESPONSE_S)
             )
             await asyncio.wait([asked, following], return_when=asyncio.FIRST_COMPLETED)
             following.cancel()
@@ -205,7 +205,7 @@ class StorySide:
         """Names the ids of an answer, before anything is written with them. ``named``: the kinds that it has given already: a
         JoinGroup's answer has the member's own id, and then the ids of all."""
         topic = topic_id = None
-        for spec, item in answers.fields_of(value, version):
+        for spec, item in responses.fields_of(value, version):
             kind = LEARNED.get((question.api, spec.name))
             kind = None if kind in named or _is_chosen(question) else kind
             if (kind is not None and item not in (-1, 0, "")) or (
@@ -233,7 +233,7 @@ class StorySide:
 
     def _tree(self, question: Question, value: Struct, version: int, asked: frozenset[str]) -> Tree:
         tree: dict[str, Tree] = {}
-        for spec, item in answers.fields_of(value, version):
+        for spec, item in responses.fields_of(value, version):
             if isinstance(item, list):
                 parts = [
                     self._part(question, spec.name, one, version, asked)
@@ -241,7 +241,7 @@ class StorySide:
                     if not (self._peers and self._is_peer(spec.name, one))
                 ]
                 if (question.api, spec.name) in WHOLE_BROKER:
-                    names = [(answers.element_name(part), part) for part in parts]
+                    names = [(responses.element_name(part), part) for part in parts]
                     own = asked | {""} if question.api in UNNAMED else asked
                     parts = [part for name, part in names if name.startswith("$") or name.partition(":")[0] in own]
                 tree[spec.name] = parts
@@ -262,7 +262,7 @@ class StorySide:
         """Whether an element of that list is another broker, or its id."""
         if name in ("brokers", "nodes"):
             item = next((getattr(item, field) for field in ("node_id", "broker_id") if hasattr(item, field)), None)
-        elif name not in answers.REPLICAS:
+        elif name not in responses.REPLICAS:
             return False
         return item in self._peers
 
@@ -274,19 +274,19 @@ class StorySide:
         return item.decode("latin-1").replace(self.prefix, "$")
 
     def _number(self, name: str, item: int) -> Tree:
-        if answers.ERRORS.search(name):
-            return answers.error_name(item)
-        if name in answers.PORTS and item in self._ports:
+        if responses.ERRORS.search(name):
+            return responses.error_name(item)
+        if name in responses.PORTS and item in self._ports:
             return "its port"
-        if (name in answers.NODES or name in answers.REPLICAS) and item == self._node_id:
+        if (name in responses.NODES or name in responses.REPLICAS) and item == self._node_id:
             return 1
-        if name in answers.PRODUCERS:
+        if name in responses.PRODUCERS:
             return self._symbol.get(("producer", item), item)
-        if name in answers.SESSIONS:
+        if name in responses.SESSIONS:
             return self._symbol.get(("session", item), item)
-        if name in answers.BYTES_ON_DISK or (name in answers.SUBSCRIPTIONS and item):
-            return "some" if item > 0 or name in answers.SUBSCRIPTIONS else item
-        if answers.TIMES.search(name) and name not in answers.NOT_TIMES:
+        if name in responses.BYTES_ON_DISK or (name in responses.SUBSCRIPTIONS and item):
+            return "some" if item > 0 or name in responses.SUBSCRIPTIONS else item
+        if responses.TIMES.search(name) and name not in responses.NOT_TIMES:
             return self._time(item)
         return item
 
@@ -296,11 +296,11 @@ class StorySide:
         return "about now" if abs(item - time.time() * 1000) < NEAR_MS else item
 
     def _text_field(self, name: str, item: str) -> Tree:
-        if name in answers.TEXTS:
+        if name in responses.TEXTS:
             return "a text" if item else item
-        if name in answers.CLUSTERS and item:
+        if name in responses.CLUSTERS and item:
             return "its cluster"
-        if name in answers.FOLDERS and item:
+        if name in responses.FOLDERS and item:
             return "its folder"
         return self._text(item)
 

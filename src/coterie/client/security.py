@@ -74,20 +74,20 @@ class Security:
         Raises KafkaError."""
         if not self.has_login:
             return 0
-        answer = yield SaslHandshakeRequest(self.mechanism), SaslHandshakeResponse
-        if answer.error_code:
-            offered = ", ".join(answer.mechanisms) or "none"
+        response = yield SaslHandshakeRequest(self.mechanism), SaslHandshakeResponse
+        if response.error_code:
+            offered = ", ".join(response.mechanisms) or "none"
             text = f"the broker has no SASL mechanism {self.mechanism}; it has {offered}"
             raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
         tokens = self._tokens()
         token = next(tokens)
         while True:
-            answer = yield SaslAuthenticateRequest(token), SaslAuthenticateResponse
-            check(answer.error_code, answer.error_message)
+            response = yield SaslAuthenticateRequest(token), SaslAuthenticateResponse
+            check(response.error_code, response.error_message)
             try:
-                token = tokens.send(answer.auth_bytes)
+                token = tokens.send(response.auth_bytes)
             except StopIteration:
-                return int(answer.session_lifetime_ms)
+                return int(response.session_lifetime_ms)
 
     def _tokens(self) -> Generator[bytes, bytes, None]:
         username, password = self.username or "", self.password or ""

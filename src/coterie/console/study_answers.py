@@ -24,7 +24,7 @@ class CellTemplate(string.Template):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StudyAnswer:
     """A question's answer: one sentence, and the paragraphs about it."""
 
     sentence: str
@@ -85,10 +85,10 @@ def text(name: str, values: Mapping[str, str]) -> str:
     return CellTemplate(template).substitute(values)
 
 
-def answer(question: int, cells: Sequence[Cell]) -> Answer:
+def study_answer(question: int, cells: Sequence[Cell]) -> StudyAnswer:
     """The answer to a question from its cells. Raises KeyError where a cell of its text is missing."""
     sentence, _, details = text(str(question), Cells(cells, values(question, cells))).partition("\n---\n")
-    return Answer(sentence.strip(), details.strip())
+    return StudyAnswer(sentence.strip(), details.strip())
 
 
 def values(question: int, cells: Sequence[Cell]) -> dict[str, str]:

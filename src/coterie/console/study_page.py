@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coterie.console.growth_chart import Growth, growth_chart
-from coterie.console.study_answers import answer, text
+from coterie.console.study_answers import study_answer, text
 from coterie.console.svg import Spread, small_multiples
 from coterie.laboratory.study.questions import SIZES
 from coterie.laboratory.study.spread import Cell
@@ -191,15 +191,15 @@ SUMMARY = (
 def markdown(cells: Sequence[Cell], real: Sequence[RealPoint], command: str, folder: str, conditions: str = "") -> str:
     """The whole page; its pictures are in ``folder``. ``conditions``: a sentence on how the real points were measured."""
     by_question = {question: [c for c in cells if c.question == question] for question in TITLES}
-    answers = {question: answer(question, mine) for question, mine in by_question.items() if mine}
+    sentences = {question: study_answer(question, mine) for question, mine in by_question.items() if mine}
     drawn = pictures(cells)
     parts = [text("introduction", {}), "## Answers\n"]
-    parts += [f"**{question}. {TITLES[question]}** {a.sentence}\n" for question, a in answers.items()]
+    parts += [f"**{question}. {TITLES[question]}** {a.sentence}\n" for question, a in sentences.items()]
     if by_question[1]:
         parts += ["## Summary\n", _summary(by_question[1])]
-    for question, an_answer in answers.items():
+    for question, one in sentences.items():
         parts.append(f"## {question}. {TITLES[question]}\n")
-        parts += [f"{an_answer.details}\n"] if an_answer.details else []
+        parts += [f"{one.details}\n"] if one.details else []
         name = f"question-{question}" if question != 5 else "growth-"
         parts += [f"![{picture}]({folder}/{picture}.svg)\n" for picture in drawn if picture.startswith(name)]
         parts.append(_table(by_question[question], COLUMNS[question], sizes=question == 5))

@@ -60,7 +60,7 @@ class EpochMember(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendOffsetFetch:
-    """Send to that broker in a version up to `wire.topic_names.OFFSET_FETCH`, then call `CommittedLookup.answered` or
+    """Send to that broker in a version up to `wire.topic_names.OFFSET_FETCH`, then call `CommittedLookup.responded` or
     `CommittedLookup.failed`: the latter, with UNSUPPORTED_VERSION, instead of a request with ``require_stable`` below version
     STABLE_FROM."""
 
@@ -149,7 +149,7 @@ class CommittedLookup:
         if code:
             self._fail(CommittedFailure(code, ""), code.retriable and not is_final, now_ms, jitter)
 
-    def answered(self, sent: SendOffsetFetch, response: OffsetFetchResponse, now_ms: float, jitter: float) -> None:
+    def responded(self, sent: SendOffsetFetch, response: OffsetFetchResponse, now_ms: float, jitter: float) -> None:
         """A partition that the response does not name has failed."""
         self._ended(sent)
         results = _results(response)

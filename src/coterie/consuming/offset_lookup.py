@@ -30,7 +30,7 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendListOffsets:
-    """Send to that broker, then call `OffsetLookup.answered` or `OffsetLookup.failed`."""
+    """Send to that broker, then call `OffsetLookup.responded` or `OffsetLookup.failed`."""
 
     node_id: int
     request: ListOffsetsRequest
@@ -156,7 +156,7 @@ class OffsetLookup:
         if all(self._leader(partition) is None for partition in self._missing) or self.failure is not None:
             self._round_ended(now_ms, jitter)
 
-    def answered(self, sent: SendListOffsets, response: ListOffsetsResponse, now_ms: float, jitter: float) -> None:
+    def responded(self, sent: SendListOffsets, response: ListOffsetsResponse, now_ms: float, jitter: float) -> None:
         """A partition that the response does not name has failed."""
         self._under_way.remove(sent)
         unnamed = set(sent.partitions)

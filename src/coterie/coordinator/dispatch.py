@@ -85,8 +85,8 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
                 outcome = decide_delete_group(group, exists)
             else:
                 outcome = decide_delete_consumer_group(group, exists)
-            answer = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])
-            outcome.replies.append(Reply(ctx.token, answer))
+            response = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])
+            outcome.replies.append(Reply(ctx.token, response))
             return outcome
         case _ if isinstance(group, ConsumerGroup):
             return _mapping_store_errors(_decide_consumer(group, exists, command, ctx, config), command, ctx)

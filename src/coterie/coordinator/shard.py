@@ -139,8 +139,8 @@ class Shard:
             config = self._own_configs.get(group.group_id, self.config)
             outcome = decide(group, exists, command, ctx, config)
         except Refusal as refusal:
-            answer = refuse(command, refusal.code, refusal.message, group)
-            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
+            response = refuse(command, refusal.code, refusal.message, group)
+            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, response)]))
         if not outcome.events:
             return Decision(group, ctx.now_ms, outcome, [])
         decision = _decision(group, outcome, ctx.now_ms)

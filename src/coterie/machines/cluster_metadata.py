@@ -167,10 +167,10 @@ class ClusterMetadata:
 
     def coordinator_received(self, key: str, kind: int, response: FindCoordinatorResponse) -> CoordinatorLookup:
         """Keeps the coordinator and its address, unless the response is an error."""
-        answer = response.coordinators[0] if response.coordinators else response
-        lookup = CoordinatorLookup(answer.node_id, error_of(answer.error_code), answer.error_message)
+        received = response.coordinators[0] if response.coordinators else response
+        lookup = CoordinatorLookup(received.node_id, error_of(received.error_code), received.error_message)
         if not lookup.error_code:
-            self._brokers[lookup.node_id] = (answer.host, answer.port)
+            self._brokers[lookup.node_id] = (received.host, received.port)
             self._coordinators[kind, key] = lookup.node_id
         return lookup
 

@@ -56,7 +56,7 @@ class ScriptMachine:
         wait = self._waiting
         return wait is not None and not self._nudged and (wait.until_ms is None or now_ms < wait.until_ms)
 
-    def answer(self, value: Any = None) -> None:
+    def respond(self, value: Any = None) -> None:
         """The effect that is out was carried out."""
         assert self._out, "nothing was asked"
         self._out, self._came = False, (value, None)

@@ -18,7 +18,7 @@ class FindCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to the coordinator, then call `answered` or `lost_connection`."""
+    """Send to the coordinator, then call `responded` or `lost_connection`."""
 
     request: Message
 

@@ -1,6 +1,6 @@
 """A member of a group: what it must do next, given what happened. No clock, no socket, no callbacks.
 
-A driver feeds it inputs (`coordinator_found`, `answered`, `polled`, ...) and asks `next` for effects until there are
+A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are
 none; it carries each effect out and reports back. The same machine runs in the asyncio consumer and in the laboratory.
 
 As in the coordinator, an input comes to a decision (`decision`): events, which `replay` alone turns into the next state,
@@ -187,7 +187,7 @@ class MemberMachine:
 
         self._decide(decide)
 
-    def answered(self, request: Message, response: Message, now_ms: int) -> None:
+    def responded(self, request: Message, response: Message, now_ms: int) -> None:
         """The response to a request. One to a join or sync that was abandoned is ignored."""
 
         def decide(decision: MemberDecision) -> None:

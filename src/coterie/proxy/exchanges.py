@@ -49,7 +49,7 @@ class Exchanges:
         """The client has sent a SaslHandshake of version 0."""
         self.tokens_left = _TOKENS.get(handshake.mechanism, _EVERY_TOKEN)
 
-    def answered(self, correlation_id: int) -> Exchange | None:
+    def responded(self, correlation_id: int) -> Exchange | None:
         """The exchange whose response begins; None for one that no request has asked for, and for a SASL token. Earlier
         requests that the broker passed over have none any more."""
         if self._tokens_waiting and not self.waiting:

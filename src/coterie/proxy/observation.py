@@ -55,10 +55,10 @@ class PassageObservation:
         self._guarded(request.group_id, lambda: self.groups.sent(seen, now_ms))
         return seen
 
-    def answered(self, seen: SeenRequest, response: Any) -> None:
+    def responded(self, seen: SeenRequest, response: Any) -> None:
         """Its response; None where there will be none."""
         now_ms = self._time_ms()
-        self._guarded(seen.request.group_id, lambda: self.groups.answered(seen, response, now_ms))
+        self._guarded(seen.request.group_id, lambda: self.groups.responded(seen, response, now_ms))
 
     def _guarded(self, group_id: str, look: Callable[[], None]) -> None:
         try:

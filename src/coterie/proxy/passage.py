@@ -74,7 +74,7 @@ class RequestWatcher(Protocol):
     def sent(self, head: RequestHead, request: Any, client_host: str) -> Any:
         """A request goes to the broker; what stands for it, None where its response does not matter."""
 
-    def answered(self, seen: Any, response: Any) -> None:
+    def responded(self, seen: Any, response: Any) -> None:
         """The response to what `sent` returned; None where there will be none."""
 
     def named(self, api_key: int, response: Any) -> None:
@@ -159,7 +159,7 @@ class Passage:
         for exchange in [*self.exchanges.waiting, *([] if self._present is None else [self._present])]:
             if watcher is not None and exchange.ticket is not None:
                 ticket, exchange.ticket = exchange.ticket, None
-                watcher.answered(ticket, None)
+                watcher.responded(ticket, None)
         if self.client.is_closed and (self.broker.is_closed or self.broker.transport is None):
             self._brokers.ended(self)
 
@@ -310,7 +310,7 @@ class Passage:
                 self.take_requests()
 
     def _begin_response(self, data: bytes) -> None:
-        exchange = self._present = self.exchanges.answered(int.from_bytes(data[4:8], "big", signed=True))
+        exchange = self._present = self.exchanges.responded(int.from_bytes(data[4:8], "big", signed=True))
         self._response_passes = True
         if exchange is not None and exchange.is_lost:
             self._is_silent = True  # a later response before it would be taken for it
@@ -355,7 +355,7 @@ class Passage:
             if exchange.ticket is not None and watcher is not None:
                 cls = APIS[head.api_key].response
                 ticket, exchange.ticket = exchange.ticket, None
-                watcher.answered(ticket, decode_response(cls, frame[4:], head.api_version))
+                watcher.responded(ticket, decode_response(cls, frame[4:], head.api_version))
                 return None
             named = named_brokers(head.api_key, head.api_version, frame)
         except WireError as error:

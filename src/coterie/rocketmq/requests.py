@@ -43,9 +43,9 @@ def route(topic: str) -> RemotingCommand:
     return RemotingCommand(ROUTE, _fields(topic=topic, acceptStandardJsonOnly=True))
 
 
-def route_of(topic: str, answer: RemotingCommand) -> TopicRoute:
+def route_of(topic: str, response: RemotingCommand) -> TopicRoute:
     """Raises FrameError."""
-    body = read_body(answer.body)
+    body = read_body(response.body)
     try:
         addresses = {
             str(b["brokerName"]): next(
@@ -110,10 +110,10 @@ def consumer_list(group: str) -> RemotingCommand:
     return RemotingCommand(CONSUMER_LIST, _fields(consumerGroup=group))
 
 
-def consumers_of(answer: RemotingCommand) -> tuple[str, ...]:
+def consumers_of(response: RemotingCommand) -> tuple[str, ...]:
     """Raises FrameError."""
     try:
-        return tuple(str(c) for c in read_body(answer.body).get("consumerIdList") or ())
+        return tuple(str(c) for c in read_body(response.body).get("consumerIdList") or ())
     except MALFORMED as error:
         raise FrameError("a list of consumers cannot be read") from error
 
@@ -133,10 +133,10 @@ def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Remoting
     return RemotingCommand(LOCK, {}, _json(body))
 
 
-def locked_of(answer: RemotingCommand) -> set[MessageQueue]:
+def locked_of(response: RemotingCommand) -> set[MessageQueue]:
     """Raises FrameError."""
     try:
-        queues = read_body(answer.body).get("lockOKMQSet") or ()
+        queues = read_body(response.body).get("lockOKMQSet") or ()
         return {MessageQueue(str(q["topic"]), str(q["brokerName"]), int(q["queueId"])) for q in queues}
     except MALFORMED as error:
         raise FrameError("a lock's answer cannot be read") from error

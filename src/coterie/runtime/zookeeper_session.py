@@ -115,7 +115,7 @@ class ZooKeeperSession:
             case Read(path, watch):
                 return self._read(path, watch=watch)
             case ReadEach(paths):
-                return [self._answer_of(result) for result in [client.get_async(path) for path in paths]]
+                return [self._response_of(result) for result in [client.get_async(path) for path in paths]]
             case List(path, watch):
                 return self._list(path, watch=watch)
         return None
@@ -160,7 +160,7 @@ class ZooKeeperSession:
         mine = stat.ephemeralOwner == self._client.client_id[0]
         return Znode(_text(data), mine, stat.version, stat.czxid, stat.ctime)
 
-    def _answer_of(self, result: Any) -> str | None:
+    def _response_of(self, result: Any) -> str | None:
         from kazoo.exceptions import NoNodeError
 
         try:

@@ -168,7 +168,7 @@ class ClusteredBroker:
                 return handler(broker, request, call)
             pending = Pending()
             # A Produce with acks=0 while the broker was paused: its connection is opened anew.
-            self._held.append(lambda: pending.answer_with(handler(broker, request, call)))
+            self._held.append(lambda: pending.respond_with(handler(broker, request, call)))
             return pending
 
         return handle

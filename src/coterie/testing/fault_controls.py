@@ -70,7 +70,7 @@ class FaultControls(ABC):
         and not carried out."""
         return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, error_code(code)))
 
-    def lose_answer(
+    def lose_response(
         self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None
     ) -> FaultRule:
         """The next so many requests of that API are carried out, and never answered."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import Pending
 from coterie.coordinator.refusals import response_with
 from coterie.testing import admin_refusals
@@ -224,7 +224,7 @@ class Faults:
             if rule is None:
                 return handler(broker, request, call)
             if rule.is_cut:
-                raise CannotAnswer("")
+                raise CannotRespond("")
             if rule.code is not None:
                 return rule.response(request)
             return self._hold(rule, lambda: handler(broker, request, call))
@@ -235,19 +235,19 @@ class Faults:
     def _hold(rule: FaultRule, go_on: Callable[[], Message | Pending | None]) -> Pending:
         held = Pending()
 
-        def answer(result: Message | Pending | None) -> None:
+        def respond(result: Message | Pending | None) -> None:
             if isinstance(result, Pending) and result.response is None:
-                result.notify = lambda: answer(result)
+                result.notify = lambda: respond(result)
             elif isinstance(result, Pending):
                 assert result.response is not None
-                held.answer(result.response)
+                held.respond(result.response)
             elif result is not None:
-                held.answer(result)
+                held.respond(result)
 
         if rule.lost:
             go_on()
         elif rule.delay_s:
-            asyncio.get_running_loop().call_later(rule.delay_s, lambda: answer(go_on()))
+            asyncio.get_running_loop().call_later(rule.delay_s, lambda: respond(go_on()))
         else:
-            rule.held.append(lambda: answer(go_on()))
+            rule.held.append(lambda: respond(go_on()))
         return held

@@ -203,8 +203,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         request = ProduceRequest(
             None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
         )
-        for answered in self._ask(request, *self._address(topic, partition)).responses:
-            check(answered.partition_responses[0].error_code, subject=f"{topic}-{partition}")
+        for responded in self._ask(request, *self._address(topic, partition)).responses:
+            check(responded.partition_responses[0].error_code, subject=f"{topic}-{partition}")
 
     def _now_ms(self) -> int:
         return int(time.time() * 1000)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.coordinator.replay import AnyGroup
 from coterie.simulation.disk import MountedDisk, ProcessEnded
 from coterie.simulation.process import SimulatedProcess
@@ -329,6 +329,6 @@ def _exit_after_failure(broker: Broker, process: SimulatedProcess) -> None:
 async def _asked(request: Message, host: str, port: int) -> Any:
     connection = await Connection.connect(host, port, "coterie-testing", START_S)
     try:
-        return await connection.request(request, answer_type(request), START_S, highest=PRODUCE_VERSION)
+        return await connection.request(request, response_type(request), START_S, highest=PRODUCE_VERSION)
     finally:
         connection.close()

@@ -63,7 +63,7 @@ class RestrictedBroker(FramesBroker):
         return acl
 
     def ask(self, user: str, request: Message, version: int, host: str = HOST) -> Any:
-        """The response, once there is one. Raises CannotAnswer."""
+        """The response, once there is one. Raises CannotRespond."""
         connection = ClientConnection(f"/{host}", local_address=("127.0.0.1", 9092))
         connection.principal = Principal(USER, user)
         result = self.handlers[request.api_key](self, request, Call(version, "client", connection))

@@ -8,7 +8,7 @@ import pytest
 
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.clients.acls import FILE, REPORT_AGAIN_MS
-from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.calls import CannotRespond
 from coterie.configuration import SettingError
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.files.findings import UnreadableFile
@@ -73,7 +73,7 @@ def test_entries_that_cannot_be_are_refused_each_for_itself() -> None:
 @pytest.mark.parametrize("code", [0, 99])
 def test_a_code_that_does_not_exist_closes_the_connection(code: int) -> None:
     """As Kafka, which cannot read such a request."""
-    with pytest.raises(CannotAnswer, match=f"AclOperation {code}"):
+    with pytest.raises(CannotRespond, match=f"AclOperation {code}"):
         create(RestrictedBroker(), creation("t", code))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.handlers.access.checks import CHECKS, UNCHECKED
-from coterie.broker.requests.calls import CannotAnswer as CannotServe
+from coterie.broker.requests.calls import CannotRespond as CannotServe
 from coterie.wire.apis import API_NAMES, APIS, CLUSTER_APIS
 from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,

@@ -151,7 +151,7 @@ class FollowerAndLeader:
         for manager in (self.leader, self.follower):
             manager.registered(1)
         view = ClusterView(LEADER, is_alone=False)
-        self._answers = FollowerFetches(self.leader, view, asyncio.get_running_loop())
+        self._responses = FollowerFetches(self.leader, view, asyncio.get_running_loop())
         self.fetchers = ReplicaFetchers(CONFIG, self.follower, lambda _: ("leader", 9092), lambda: self.now_ms)
 
     # -- what the controller decides ------------------------------------------------------------------------------------
@@ -189,18 +189,18 @@ class FollowerAndLeader:
         self.versions[kind] = sent.version
         return sent
 
-    async def answer(self, sent: Sent, change: Change = lambda response: None) -> None:
+    async def respond(self, sent: Sent, change: Change = lambda response: None) -> None:
         """As the leader does, or as ``change`` alters its response; returns when the follower has it."""
         message = sent.message
         response: object
         if isinstance(message, FetchRequest):
-            response = self._answers.fetch(message)
+            response = self._responses.fetch(message)
             assert not isinstance(response, Pending)
         elif isinstance(message, ListOffsetsRequest):
-            response = self._answers.ends_of_logs(message)
+            response = self._responses.ends_of_logs(message)
         else:
             assert isinstance(message, OffsetForLeaderEpochRequest)
-            response = self._answers.end_of_epochs(message)
+            response = self._responses.end_of_epochs(message)
         change(response)
         assert isinstance(response, Message)
         sent.response.set_result(response)
@@ -210,7 +210,7 @@ class FollowerAndLeader:
         """Requests of these kinds, each with the leader's own response; returns the last."""
         for kind in kinds:
             sent = await self.next(kind)
-            await self.answer(sent)
+            await self.respond(sent)
         return sent
 
     async def nothing_is_requested(self) -> None:

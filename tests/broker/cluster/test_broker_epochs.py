@@ -88,7 +88,7 @@ def test_control_request_with_broker_epoch(ahead: int) -> None:
         replicas, view = broker.member.manager.replicas, broker.broker.cluster
         registrations = {n: nodes.broker("127.0.0.1", 9090 + n, None, 0) for n in (1, 2)}
 
-        async def answer(request: ControlRequest, is_applied: Callable[[], bool]) -> None:
+        async def respond(request: ControlRequest, is_applied: Callable[[], bool]) -> None:
             pending = receive(broker, request)
             if ahead > 0:
                 assert pending.response is None
@@ -104,10 +104,10 @@ def test_control_request_with_broker_epoch(ahead: int) -> None:
             return 2, replicas.broker_epoch + ahead, 9, epoch
 
         states = {ORDERS: PartitionState(2, 1, (1, 2), epoch, 0, (1, 2))}
-        await answer(LeaderAndIsr(*sender(), states, leaders=registrations), broker.leads)
-        await answer(UpdateMetadata(*sender(), registrations, states), lambda: view.states[ORDERS].leader == 2)
+        await respond(LeaderAndIsr(*sender(), states, leaders=registrations), broker.leads)
+        await respond(UpdateMetadata(*sender(), registrations, states), lambda: view.states[ORDERS].leader == 2)
         stopped = {ORDERS: StoppedReplica(2, delete=True)}
-        await answer(StopReplica(*sender(), stopped), lambda: ORDERS not in broker.storage.logs)
+        await respond(StopReplica(*sender(), stopped), lambda: ORDERS not in broker.storage.logs)
 
     run(story)
 

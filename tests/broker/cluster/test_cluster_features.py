@@ -34,9 +34,9 @@ async def update(one: Connection, level: int, kind: int, *, validate_only: bool 
 
 async def finalized(one: Connection) -> tuple[int, int]:
     """The level, 0 where there is none, and the epoch."""
-    answer = await one.request(ApiVersionsRequest("x", "1"), ApiVersionsResponse, REQUEST_S, highest=4)
-    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    return levels.get(TRANSACTIONS, 0), answer.finalized_features_epoch
+    response = await one.request(ApiVersionsRequest("x", "1"), ApiVersionsResponse, REQUEST_S, highest=4)
+    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    return levels.get(TRANSACTIONS, 0), response.finalized_features_epoch
 
 
 def test_a_level_that_one_broker_sets_is_finalized_for_all() -> None:

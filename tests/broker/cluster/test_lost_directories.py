@@ -34,7 +34,7 @@ def lose_directory(cluster: ClusterBrokers, broker_id: int) -> None:
         is_lost = any(topic.topic_name == TOPIC for topic in request.topic_states)
         request.topic_states = [topic for topic in request.topic_states if topic.topic_name != TOPIC]
         pending = Pending()
-        pending.answer_with(carry_out(services, request, call))
+        pending.respond_with(carry_out(services, request, call))
         return pending.then(with_error) if is_lost else pending
 
     broker.handlers[LEADER_AND_ISR] = handle

@@ -22,15 +22,15 @@ def frame(body: bytes) -> bytes:
 
 
 class Peer:
-    """Answers each request with the next of ``answers``, each in its pieces; then closes the connection."""
+    """Answers each request with the next of ``responses``, each in its pieces; then closes the connection."""
 
-    def __init__(self, *answers: list[bytes]) -> None:
-        self.answers = list(answers)
+    def __init__(self, *responses: list[bytes]) -> None:
+        self.responses = list(responses)
         self.has_ended = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, EOFError):
-            for pieces in self.answers:
+            for pieces in self.responses:
                 await reader.readexactly(len(REQUEST))
                 for piece in pieces:
                     writer.write(piece)
@@ -59,17 +59,17 @@ def run(peer: Peer, story: Callable[[PeerStream], Coroutine[Any, Any, None]]) ->
 def test_responses_arrive_whole(seed: int) -> None:
     rng = random.Random(seed)
     bodies = [rng.randbytes(rng.choice((4, 5, 100, 70_000, 1_000_000))) for _ in range(5)]
-    answers = []
+    responses = []
     for body in bodies:
         sent = frame(body)
         cuts = sorted(rng.choices(range(1, min(len(sent), 300_000)), k=rng.randrange(4)))
-        answers.append([sent[at:end] for at, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)])
+        responses.append([sent[at:end] for at, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)])
 
     async def story(stream: PeerStream) -> None:
         for body in bodies:
             assert await stream.exchange(REQUEST) == body
 
-    run(Peer(*answers), story)
+    run(Peer(*responses), story)
 
 
 def test_a_size_in_single_bytes() -> None:
@@ -84,20 +84,20 @@ def test_a_size_in_single_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "text"),
+    ("response", "error", "text"),
     [
         (struct.pack(">i", 3), WireError, "claims a size of 3 bytes"),
         (struct.pack(">i", MAX_RESPONSE_BYTES + 1), WireError, "claims a size of"),
         (frame(b"body") + b"x", WireError, "more bytes than the size"),
     ],
 )
-def test_what_is_no_response_ends_the_stream(answer: bytes, error: type[Exception], text: str) -> None:
+def test_what_is_no_response_ends_the_stream(response: bytes, error: type[Exception], text: str) -> None:
     async def story(stream: PeerStream) -> None:
         for _ in range(2):
             with pytest.raises(error, match=text):
                 await stream.exchange(REQUEST)
 
-    run(Peer([answer]), story)
+    run(Peer([response]), story)
 
 
 def test_a_response_that_nobody_asked_for_ends_the_stream() -> None:

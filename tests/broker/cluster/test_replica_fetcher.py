@@ -114,7 +114,7 @@ def test_unknown_leader_epoch_while_fetching(play: Play) -> None:
         both.follows_in(1)
         await both.exchange(FETCH)
         assert both.log().end_offset == 1
-        await both.answer(await both.next(FETCH), error(ErrorCode.UNKNOWN_LEADER_EPOCH))
+        await both.respond(await both.next(FETCH), error(ErrorCode.UNKNOWN_LEADER_EPOCH))
         assert (both.log().end_offset, both.role().truncates) == (1, False)
         both.pass_ms(BACKOFF_MS)
         await both.exchange(FETCH)
@@ -174,7 +174,7 @@ def test_a_replica_that_is_removed_is_not_truncated(play: Play) -> None:
         assert lookup.partitions() == [T1]
         both.led_in(5, T1)
         both.stopped(T1)
-        await both.answer(lookup)
+        await both.respond(lookup)
         assert [both.log(partition).end_offset for partition in (T0, T1)] == [3, 3]
         await both.nothing_is_requested()
 
@@ -240,7 +240,7 @@ def test_follower_fetch_out_of_range_low(play: Play, is_unknown_first: bool) -> 
         await both.exchange(LOOKUP, FETCH)
         if is_unknown_first:
             await both.exchange(ENDS)
-            await both.answer(await both.next(ENDS), error(ErrorCode.UNKNOWN_LEADER_EPOCH))
+            await both.respond(await both.next(ENDS), error(ErrorCode.UNKNOWN_LEADER_EPOCH))
             assert (both.log().end_offset, both.role().truncates) == (1, False)
             both.pass_ms(BACKOFF_MS)
             await both.exchange(FETCH)
@@ -261,7 +261,7 @@ def test_corrupt_message(play: Play) -> None:
     async def story(both: FollowerAndLeader) -> None:
         both.led_in(0)
         both.follows_in(0)
-        await both.answer(await both.next(FETCH), corrupt)
+        await both.respond(await both.next(FETCH), corrupt)
         assert both.log().end_offset == 0
         both.pass_ms(BACKOFF_MS)
         await both.exchange(FETCH)
@@ -280,7 +280,7 @@ def test_leader_epoch_change_during_fetch_epochs_from_leader(play: Play, leaders
         both.follows_in(0)
         lookup = await both.next(LOOKUP)
         both.follows_in(1)
-        await both.answer(lookup)
+        await both.respond(lookup)
         assert (both.role().truncates, both.role().is_fenced) == (True, False)
         assert (both.role().state.leader_epoch, both.log().end_offset) == (1, 2)
         if leaders_epoch == 0:
@@ -303,7 +303,7 @@ def test_a_response_with_a_partition_that_was_not_requested(play: Play) -> None:
         both.led_in(0)
         both.follows_in(0)
         both.follower_leads(0, T2)
-        await both.answer(await both.next(LOOKUP), add)
+        await both.respond(await both.next(LOOKUP), add)
         assert [both.log(partition).end_offset for partition in (T0, T2)] == [1, 1]
         assert not both.role().truncates
 

@@ -57,7 +57,7 @@ def test_ends_of_epochs_are_looked_up_once(play: Play) -> None:
         assert [both.role(partition).truncates for partition in every] == [True] * 3
         lookup = await both.next(LOOKUP)
         assert sorted(lookup.partitions()) == [T0, T1]
-        await both.answer(lookup)
+        await both.respond(lookup)
         assert (await both.exchange(FETCH)).partitions() == [T2]
         assert [both.role(partition).truncates for partition in every] == [False] * 3
         for _ in range(3):
@@ -94,7 +94,7 @@ def test_a_partition_that_leads_meanwhile(play: Play) -> None:
         both.follows_in(5, T0, T1)
         lookup = await both.next(LOOKUP)
         both.follower_leads(6, T0)
-        await both.answer(lookup)
+        await both.respond(lookup)
         assert isinstance(both.follower.replicas.partitions[T0].role, Leader)
         assert [both.log(partition).end_offset for partition in (T0, T1)] == [3, 1]
         assert (await both.next(FETCH)).partitions() == [T1]
@@ -131,7 +131,7 @@ def test_a_fetcher_for_each_leader_with_followers_here(play: Play) -> None:
         lookup = await both.next(LOOKUP)
         assert len(both.fetchers._running) == 1
         both.stopped()
-        await both.answer(lookup)
+        await both.respond(lookup)
         assert both.fetchers._running == {}
         await both.nothing_is_requested()
 

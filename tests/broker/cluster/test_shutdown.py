@@ -117,14 +117,14 @@ def test_controller_shutdown_during_send(queued: int) -> None:
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        address, answered = server.sockets[0].getsockname(), list[object]()
-        channels = ControllerChannels(2, 30_000, lambda _: address, lambda request, response: answered.append(request))
+        address, responded = server.sockets[0].getsockname(), list[object]()
+        channels = ControllerChannels(2, 30_000, lambda _: address, lambda request, response: responded.append(request))
         for _ in range(queued):
             channels.send(LeaderAndIsr(1, 1, 2, 1, {}))
         async with asyncio.timeout(10):
             await received.wait()
             await channels.close()
-        assert answered == []
+        assert responded == []
         server.close()
 
     asyncio.run(story())

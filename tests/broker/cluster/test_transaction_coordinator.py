@@ -22,7 +22,7 @@ from coterie.coordinator.transactions.replicated import (
     AddToTransaction,
     EndTransaction,
     InitProducer,
-    TransactionAnswer,
+    TransactionResult,
 )
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import Claim
@@ -51,8 +51,8 @@ class RecordedPeers:
     def __init__(self) -> None:
         self.sent: list[tuple[int, WriteTxnMarkersRequest, Callable[[Any], None]]] = []
 
-    def send(self, broker: int, message: Any, response: type, version: int, answered: Callable[[Any], None]) -> None:
-        self.sent.append((broker, message, answered))
+    def send(self, broker: int, message: Any, response: type, version: int, responded: Callable[[Any], None]) -> None:
+        self.sent.append((broker, message, responded))
 
     def view_changed(self) -> None: ...
 
@@ -96,10 +96,10 @@ class Coordinating:
         follow(self.broker, self.partition)
         self.coordinator.role_changed(self.partition)
 
-    def submit(self, command: Any) -> list[TransactionAnswer]:
-        answers: list[TransactionAnswer] = []
-        self.coordinator.submit(command, answers.append)
-        return answers
+    def submit(self, command: Any) -> list[TransactionResult]:
+        responses: list[TransactionResult] = []
+        self.coordinator.submit(command, responses.append)
+        return responses
 
 
 async def started(log: Transaction | None = None) -> Coordinating:
@@ -146,7 +146,7 @@ def test_who_is_not_the_coordinator_and_who_is_not_yet(code: ErrorCode) -> None:
             EndTransaction(ID, Claim(7, 1), committed=True),
             EndTransaction(ID, Claim(7, 1), committed=True, bumps_epoch=True),
         ):
-            assert [answer.code for answer in one.submit(command)] == [code]
+            assert [result.code for result in one.submit(command)] == [code]
         with pytest.raises(Refusal) as refused:
             one.coordinator.transaction(ID)
         assert refused.value.code == code
@@ -170,8 +170,8 @@ def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:
         leader = one.lead()
         await quiet()
         assert one.peers.sent == []
-        (answer,) = one.submit(InitProducer(ID, 60_000))
-        assert answer.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        (result,) = one.submit(InitProducer(ID, 60_000))
+        assert result.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         fetched(one.broker, leader)
         ((broker, message, _),) = one.peers.sent
         assert (broker, message.markers[0].producer_id, message.markers[0].coordinator_epoch) == (OTHER, 7, 1)
@@ -207,12 +207,12 @@ def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
     async def story(one: Coordinating) -> None:
         leader = one.lead()
         await quiet()
-        answers = one.submit(InitProducer(ID, 60_000))
-        assert answers == []
+        responses = one.submit(InitProducer(ID, 60_000))
+        assert responses == []
         (busy,) = one.submit(InitProducer(ID, 60_000))
         assert busy.code == ErrorCode.CONCURRENT_TRANSACTIONS
         fetched(one.broker, leader)
-        assert [(a.code, a.producer_id, a.epoch) for a in answers] == [(0, 7, 0)]
+        assert [(a.code, a.producer_id, a.epoch) for a in responses] == [(0, 7, 0)]
 
     story_of(None, story)
 
@@ -239,7 +239,7 @@ def test_unknown_records_are_skipped() -> None:
         fetched(one.broker, leader)
         assert one.coordinator.transaction(ID) == PREPARED
         assert list(one.coordinator.every_transaction()) == [PREPARED]
-        ((_, message, answered),) = one.peers.sent
+        ((_, message, responded),) = one.peers.sent
         assert message.markers[0].coordinator_epoch == 1
         assert one.partition.replica is not None
         state = PartitionState(ME, 4, (ME, OTHER), 1, 1, (ME, OTHER))
@@ -247,13 +247,13 @@ def test_unknown_records_are_skipped() -> None:
         leader = one.partition.replica.leading()
         one.coordinator.role_changed(one.partition)
         assert one.coordinator.transaction(ID) == PREPARED
-        answered(WRITTEN)
+        responded(WRITTEN)
         fetched(one.broker, leader)
         one.submit(AddToTransaction(ID, Claim(7, 1), frozenset({DATA}), 2))
         fetched(one.broker, leader)
-        answers = one.submit(EndTransaction(ID, Claim(7, 1), committed=True, bumps_epoch=True))
+        responses = one.submit(EndTransaction(ID, Claim(7, 1), committed=True, bumps_epoch=True))
         fetched(one.broker, leader)
-        assert [answer.code for answer in answers] == [ErrorCode.NONE]
+        assert [result.code for result in responses] == [ErrorCode.NONE]
         assert one.peers.sent[-1][1].markers[0].coordinator_epoch == 4
 
     story_of(PREPARED, story)
@@ -321,9 +321,9 @@ def test_an_expired_transactional_id_is_removed_once_the_replicas_have_its_tombs
         with pytest.raises(Refusal) as refused:
             one.coordinator.transaction(ID)
         assert refused.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        answers = one.submit(InitProducer(ID, 60_000))
+        responses = one.submit(InitProducer(ID, 60_000))
         fetched(one.broker, leader)
-        assert [(a.code, a.epoch) for a in answers] == [(ErrorCode.NONE, 0)]
+        assert [(a.code, a.epoch) for a in responses] == [(ErrorCode.NONE, 0)]
 
     story_of(replace(PREPARED, status=Status.COMPLETE_COMMIT, partitions=frozenset()), story)
 
@@ -349,12 +349,12 @@ def test_a_coordinator_that_resigns_says_so() -> None:
         leader = one.lead()
         await quiet()
         fetched(one.broker, leader)
-        ((_, _, answered),) = one.peers.sent
-        answers = one.submit(InitProducer("other", 60_000))
+        ((_, _, responded),) = one.peers.sent
+        responses = one.submit(InitProducer("other", 60_000))
         one.follow()
-        assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
+        assert [a.code for a in responses] == [ErrorCode.NOT_COORDINATOR]
         assert one.coordinator.every_transaction() == []
-        answered(WriteTxnMarkersResponse())
+        responded(WriteTxnMarkersResponse())
         one.coordinator.write_markers()
         assert len(one.peers.sent) == 1
         assert one.submit(InitProducer(ID, 60_000))[0].code == ErrorCode.NOT_COORDINATOR
@@ -370,8 +370,8 @@ def test_nothing_is_ended_while_markers_are_outstanding(committed: bool) -> None
         leader = one.lead()
         await quiet()
         fetched(one.broker, leader)
-        (answer,) = one.submit(EndTransaction(ID, Claim(7, 0), committed, bumps_epoch=True))
-        assert answer.code == ErrorCode.CONCURRENT_TRANSACTIONS
+        (result,) = one.submit(EndTransaction(ID, Claim(7, 0), committed, bumps_epoch=True))
+        assert result.code == ErrorCode.CONCURRENT_TRANSACTIONS
 
     story_of(PREPARED, story)
 
@@ -381,9 +381,9 @@ def test_nobody_is_answered_twice() -> None:
         one.lead()
         await asyncio.sleep(0)
         await quiet()
-        answers = one.submit(InitProducer(ID, 60_000))
+        responses = one.submit(InitProducer(ID, 60_000))
         one.follow()
         one.coordinator.role_changed(one.partition)
-        assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
+        assert [a.code for a in responses] == [ErrorCode.NOT_COORDINATOR]
 
     story_of(None, story)

@@ -22,7 +22,7 @@ class Incident(NamedTuple):
     tell: Callable[[SimulatedWorld], Crew]
     tool: str
     reads: Callable[[dict[str, Any]], list[str]]
-    answer: str
+    response: str
     arguments: dict[str, Any] = {"group": GROUP}
 
 

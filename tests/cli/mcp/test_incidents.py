@@ -37,4 +37,4 @@ def test_the_answer_is_in_the_response(incident: Incident, tmp_path: Path) -> No
         assert not result.is_error, result.text
         assert len(result.text) < MOST_CHARACTERS / 2
         read = incident.reads(json.loads(result.text))
-        assert any(incident.answer in text for text in read), result.text
+        assert any(incident.response in text for text in read), result.text

@@ -14,9 +14,9 @@ from coterie.coordinator.transactions.replicated import (
     KeepState,
     RemoveStates,
     ReplicatedTransactions,
-    TransactionAnswer,
     TransactionCommand,
     TransactionEffect,
+    TransactionResult,
     WriteMarkers,
 )
 from coterie.coordinator.transactions.state import Status, TopicPartition, Transaction
@@ -68,7 +68,7 @@ class Coordinator(Protocol):
     by_id: dict[str, Transaction]
 
     def __init__(self, level: int) -> None: ...
-    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionAnswer: ...
+    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionResult: ...
     def verify(self, claim: Claim, partition: TopicPartition) -> ErrorCode: ...
     def tick(self, now_ms: int) -> None: ...
     def mark(self) -> None: ...
@@ -101,28 +101,28 @@ class Alone:
     def new_producer_id(self) -> int:
         return next(self._ids)
 
-    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionAnswer:
+    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionResult:
         try:
-            return self._answer(command, now_ms)
+            return self._respond(command, now_ms)
         except Refusal as refusal:
-            return TransactionAnswer(None, refusal.code)
+            return TransactionResult(None, refusal.code)
 
-    def _answer(self, command: TransactionCommand, now_ms: int) -> TransactionAnswer:
+    def _respond(self, command: TransactionCommand, now_ms: int) -> TransactionResult:
         match command:
             case InitProducer(name, timeout_ms, claimed):
                 request = InitProducerIdRequest(name, timeout_ms, *(claimed or (-1, -1)))
                 response = self.machine.init_producer_id(request, INIT_VERSION, now_ms)
                 code = error_of(response.error_code)
-                return TransactionAnswer(None, code, response.producer_id, response.producer_epoch)
+                return TransactionResult(None, code, response.producer_id, response.producer_epoch)
             case AddToTransaction(name, claim, partitions, version):
                 self.machine.add_partitions(name, claim, partitions, now_ms, transaction_version=version)
-                return TransactionAnswer(None)
+                return TransactionResult(None)
             case EndTransaction(name, claim, committed, bumps_epoch):
                 if not bumps_epoch:
                     self.machine.end(name, claim, committed, now_ms)
-                    return TransactionAnswer(None)
+                    return TransactionResult(None)
                 producer_id, epoch = self.machine.end_with_bump(name, claim, committed, now_ms)
-                return TransactionAnswer(None, NONE, producer_id, epoch)
+                return TransactionResult(None, NONE, producer_id, epoch)
 
     def verify(self, claim: Claim, partition: TopicPartition) -> ErrorCode:
         try:
@@ -156,24 +156,24 @@ class Replicated:
         self.error = NONE
         self._unmarked: list[Transaction] = []
 
-    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionAnswer:
-        (answer,) = self._act(self.machine.submit(command, None, now_ms))
-        return answer
+    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionResult:
+        (result,) = self._act(self.machine.submit(command, None, now_ms))
+        return result
 
-    def _act(self, effects: list[TransactionEffect]) -> list[TransactionAnswer]:
-        answers = []
+    def _act(self, effects: list[TransactionEffect]) -> list[TransactionResult]:
+        responses = []
         for effect in effects:
             match effect:
-                case TransactionAnswer():
-                    answers.append(effect)
+                case TransactionResult():
+                    responses.append(effect)
                 case KeepState(state):
                     self.kept += [] if self.error else [state]
-                    answers += self._act(self.machine.kept(state, self.error, NOW_MS))
+                    responses += self._act(self.machine.kept(state, self.error, NOW_MS))
                 case WriteMarkers(prepared):
                     self._unmarked.append(prepared)
                 case RemoveStates():
                     raise AssertionError("only `remove_expired` calls for it")
-        return answers
+        return responses
 
     def expire(self, now_ms: int) -> list[str]:
         names = []

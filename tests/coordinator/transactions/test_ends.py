@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import AddToTransaction, EndTransaction, TransactionAnswer
+from coterie.coordinator.transactions.replicated import AddToTransaction, EndTransaction, TransactionResult
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim
 from coterie.wire.errors import ErrorCode
@@ -124,7 +124,7 @@ ENDS = [
 
 def ended(
     coordinator: Coordinator, version: int, epoch: int, committed: bool, producer_id: int = PRODUCER
-) -> TransactionAnswer:
+) -> TransactionResult:
     claim = Claim(producer_id, epoch)
     return coordinator.request(EndTransaction(ID, claim, committed, bumps_epoch=version == 2))
 

@@ -55,8 +55,8 @@ def test_expired_transactional_ids_are_removed(
     coordinator.error = NONE
     assert coordinator.kept == []
     if is_removed:
-        answer = coordinator.request(InitProducer(ID, TIMEOUT_MS))
-        assert (answer.code, answer.producer_id, answer.epoch) == (NONE, NEW, 0)
+        response = coordinator.request(InitProducer(ID, TIMEOUT_MS))
+        assert (response.code, response.producer_id, response.epoch) == (NONE, NEW, 0)
     if status not in (Status.ONGOING, Status.PREPARE_ABORT, Status.PREPARE_COMMIT):
         assert coordinator.request(InitProducer(FRESH, TIMEOUT_MS)).code == NONE
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import EndTransaction, InitProducer, TransactionAnswer
+from coterie.coordinator.transactions.replicated import EndTransaction, InitProducer, TransactionResult
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim
 from coterie.wire.errors import ErrorCode
@@ -116,15 +116,15 @@ INITS = [
 
 
 def init(coordinator: Coordinator, claimed: Producer | None = None, name: str = ID) -> Result:
-    answer = coordinator.request(InitProducer(name, OTHER_TIMEOUT_MS, claimed))
-    return result_of(answer)
+    result = coordinator.request(InitProducer(name, OTHER_TIMEOUT_MS, claimed))
+    return result_of(result)
 
 
-def result_of(answer: TransactionAnswer) -> Result:
-    if answer.code:
-        assert (answer.producer_id, answer.epoch) == (-1, -1)
-        return answer.code
-    return answer.producer_id, answer.epoch
+def result_of(result: TransactionResult) -> Result:
+    if result.code:
+        assert (result.producer_id, result.epoch) == (-1, -1)
+        return result.code
+    return result.producer_id, result.epoch
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -170,8 +170,8 @@ def test_each_transactional_id_has_its_producer(kind: type[Coordinator]) -> None
 )
 def test_validate_transaction_timeout(kind: type[Coordinator], timeout_ms: int, is_valid: bool) -> None:
     """testValidateTransactionTimeout of TransactionStateManagerTest, without two-phase commit."""
-    answer = kind(0).request(InitProducer(ID, timeout_ms))
-    assert answer.code == (NONE if is_valid else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    result = kind(0).request(InitProducer(ID, timeout_ms))
+    assert result.code == (NONE if is_valid else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
 
 # -- in an open transaction -------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_one_request_at_a_time_goes_to_a_broker() -> None:
     first = of.request()
     of.queue.add(OWNER, EPOCH, prepared(B, name="y", producer_id=2))
     assert of.queue.due(NOW_MS) == []
-    of.queue.answered(first, codes(first), NOW_MS)
+    of.queue.responded(first, codes(first), NOW_MS)
     assert list(of.request().partitions.values()) == [[B]]
 
 
@@ -100,8 +100,8 @@ def test_should_remove_markers_for_txn_partition_when_partition_emigrated() -> N
     of.queue.add(OWNER + 1, EPOCH, prepared(B, name="y", producer_id=2))
     one, other = of.queue.due(NOW_MS)
     of.queue.drop(OWNER)
-    assert of.queue.answered(one, codes(one), NOW_MS) == []
-    assert len(of.queue.answered(other, codes(other), NOW_MS)) == 1
+    assert of.queue.responded(one, codes(one), NOW_MS) == []
+    assert len(of.queue.responded(other, codes(other), NOW_MS)) == 1
 
 
 def test_should_complete_delayed_operation_when_no_errors() -> None:
@@ -109,8 +109,8 @@ def test_should_complete_delayed_operation_when_no_errors() -> None:
     of = Leaders({A: 1, B: 2})
     of.queue.add(OWNER, EPOCH, prepared(A, B))
     one, other = of.queue.due(NOW_MS)
-    assert of.queue.answered(one, codes(one), NOW_MS) == []
-    assert [done.prepared for done in of.queue.answered(other, codes(other), NOW_MS)] == [prepared(A, B)]
+    assert of.queue.responded(one, codes(one), NOW_MS) == []
+    assert [done.prepared for done in of.queue.responded(other, codes(other), NOW_MS)] == [prepared(A, B)]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
@@ -133,11 +133,11 @@ def test_a_response_for_a_former_coordinator(next_epoch: int | None, code: Error
     of.queue.drop(OWNER)
     if next_epoch is not None:
         of.queue.add(OWNER, next_epoch, prepared(A))
-    assert of.queue.answered(former, codes(former, a0=code), NOW_MS) == []
+    assert of.queue.responded(former, codes(former, a0=code), NOW_MS) == []
     later = of.queue.due(NOW_MS + RETRY_MS)
     epochs = [marker.coordinator_epoch for request in later for marker in request.message().markers]
     assert epochs == ([] if next_epoch is None else [next_epoch])
-    assert [len(of.queue.answered(request, codes(request), NOW_MS)) for request in later] == [1] * len(later)
+    assert [len(of.queue.responded(request, codes(request), NOW_MS)) for request in later] == [1] * len(later)
 
 
 def test_should_re_enqueue_partitions_when_broker_disconnected() -> None:
@@ -171,10 +171,10 @@ def test_should_retry_partition(code: ErrorCode) -> None:
     of = Leaders({A: 1, B: 1})
     of.queue.add(OWNER, EPOCH, prepared(A, B))
     request = of.request()
-    assert of.queue.answered(request, codes(request, a1=code), NOW_MS) == []
+    assert of.queue.responded(request, codes(request, a1=code), NOW_MS) == []
     again = of.request(NOW_MS + RETRY_MS)
     assert list(again.partitions.values()) == [[B]]
-    assert len(of.queue.answered(again, codes(again), NOW_MS)) == 1
+    assert len(of.queue.responded(again, codes(again), NOW_MS)) == 1
 
 
 def test_should_complete_delayed_operation_whe_coordinator_epoch_fenced() -> None:
@@ -184,8 +184,8 @@ def test_should_complete_delayed_operation_whe_coordinator_epoch_fenced() -> Non
     of.queue.add(OWNER, EPOCH, prepared(A, B))
     one, other = of.queue.due(NOW_MS)
     fenced = codes(one, a0=ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-    assert of.queue.answered(one, fenced, NOW_MS) == []
-    assert of.queue.answered(other, codes(other), NOW_MS) == []
+    assert of.queue.responded(one, fenced, NOW_MS) == []
+    assert of.queue.responded(other, codes(other), NOW_MS) == []
     assert not of.queue
 
 
@@ -200,14 +200,14 @@ def test_a_partition_that_needs_no_marker_any_more_is_done(code: ErrorCode) -> N
     of = Leaders({A: 1})
     of.queue.add(OWNER, EPOCH, prepared(A))
     request = of.request()
-    assert len(of.queue.answered(request, codes(request, a0=code), NOW_MS)) == 1
+    assert len(of.queue.responded(request, codes(request, a0=code), NOW_MS)) == 1
 
 
 def test_a_response_without_a_partition_has_it_tried_again() -> None:
     """shouldThrowIllegalStateExceptionIfErrorCodeNotAvailableForPid throws in Kafka's."""
     of = Leaders({A: 1})
     of.queue.add(OWNER, EPOCH, prepared(A))
-    assert of.queue.answered(of.request(), {}, NOW_MS) == []
+    assert of.queue.responded(of.request(), {}, NOW_MS) == []
     assert of.request(NOW_MS + RETRY_MS).broker == 1
 
 

@@ -13,9 +13,9 @@ from coterie.coordinator.transactions.replicated import (
     InitProducer,
     KeepState,
     ReplicatedTransactions,
-    TransactionAnswer,
     TransactionCommand,
     TransactionEffect,
+    TransactionResult,
     WriteMarkers,
 )
 from coterie.coordinator.transactions.state import Status, TopicPartition, Transaction
@@ -34,14 +34,14 @@ class Shard:
         self.states = ReplicatedTransactions(MAX_MS, count(100).__next__, lambda: version)
         self.now_ms = 0
         self.waiting: list[Transaction] = []
-        self.answers: list[TransactionAnswer] = []
+        self.responses: list[TransactionResult] = []
         self.marked: list[Transaction] = []
 
     def act(self, effects: list[TransactionEffect]) -> None:
         for effect in effects:
             match effect:
-                case TransactionAnswer():
-                    self.answers.append(effect)
+                case TransactionResult():
+                    self.responses.append(effect)
                 case KeepState(state):
                     self.waiting.append(state)
                 case WriteMarkers(prepared):
@@ -53,16 +53,16 @@ class Shard:
     def keep(self, error: ErrorCode = NONE) -> None:
         self.act(self.states.kept(self.waiting.pop(0), error, self.now_ms))
 
-    def answer(self) -> TransactionAnswer:
-        (answer,) = self.answers
-        self.answers.clear()
-        return answer
+    def respond(self) -> TransactionResult:
+        (result,) = self.responses
+        self.responses.clear()
+        return result
 
-    def request(self, command: TransactionCommand) -> TransactionAnswer:
+    def request(self, command: TransactionCommand) -> TransactionResult:
         self.submit(command)
         while self.waiting:
             self.keep()
-        return self.answer()
+        return self.respond()
 
     def written(self) -> None:
         self.act(self.states.marked(self.marked.pop(0), self.now_ms))
@@ -85,9 +85,9 @@ def test_a_state_is_in_force_once_it_is_kept() -> None:
     """testCompleteTransitionWhenAppendSucceeded."""
     shard = Shard()
     shard.submit(InitProducer(ID, TIMEOUT_MS))
-    assert (shard.answers, shard.states.by_id) == ([], {})
+    assert (shard.responses, shard.states.by_id) == ([], {})
     shard.keep()
-    assert (shard.answer().producer_id, shard.status) == (100, Status.EMPTY)
+    assert (shard.respond().producer_id, shard.status) == (100, Status.EMPTY)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_append_fail_to_coordinator_error(error: ErrorCode, expected: ErrorCode)
     shard, claim = opened()
     shard.submit(EndTransaction(ID, claim, committed=True, bumps_epoch=True))
     shard.keep(error)
-    assert (shard.answer().code, shard.status) == (expected, Status.ONGOING)
+    assert (shard.respond().code, shard.status) == (expected, Status.ONGOING)
     assert shard.request(EndTransaction(ID, claim, committed=True, bumps_epoch=True)).code == NONE
 
 
@@ -125,11 +125,11 @@ def test_should_respond_with_concurrent_transactions_while_a_state_is_pending() 
         InitProducer(ID, TIMEOUT_MS),
     ):
         shard.submit(request)
-        assert shard.answer().code == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert shard.respond().code == ErrorCode.CONCURRENT_TRANSACTIONS
     shard.keep()
-    assert shard.answer().code == NONE
+    assert shard.respond().code == NONE
     shard.submit(AddToTransaction(ID, claim, frozenset({A})))
-    assert shard.answer().code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert shard.respond().code == ErrorCode.CONCURRENT_TRANSACTIONS
     shard.written()
     shard.keep()
     assert shard.request(AddToTransaction(ID, claim, frozenset({A}))).code == NONE
@@ -141,7 +141,7 @@ def test_the_markers_follow_the_decision_and_the_completion_follows_the_markers(
     shard.submit(EndTransaction(ID, claim, committed=True, bumps_epoch=bumps_epoch))
     assert shard.marked == []
     shard.keep()
-    assert (shard.answer().epoch, shard.status) == (1 if bumps_epoch else -1, Status.PREPARE_COMMIT)
+    assert (shard.respond().epoch, shard.status) == (1 if bumps_epoch else -1, Status.PREPARE_COMMIT)
     shard.written()
     assert shard.status == Status.PREPARE_COMMIT
     shard.keep()
@@ -157,10 +157,10 @@ def test_should_retry_append_to_log_on_end_txn_when_coordinator_not_available_er
     shard.keep(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert (shard.status, shard.waiting) == (Status.PREPARE_COMMIT, [])
     shard.submit(AddToTransaction(ID, Claim(claim.producer_id, claim.epoch + 1), frozenset({A}), 2))
-    assert shard.answer().code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert shard.respond().code == ErrorCode.CONCURRENT_TRANSACTIONS
     shard.act(shard.states.tick(shard.now_ms))
     shard.keep()
-    assert (shard.status, shard.answers, shard.marked) == (Status.COMPLETE_COMMIT, [], [])
+    assert (shard.status, shard.responses, shard.marked) == (Status.COMPLETE_COMMIT, [], [])
 
 
 def test_should_not_abort_expired_transactions_that_have_a_pending_state_transition() -> None:
@@ -193,10 +193,10 @@ def test_what_belongs_to_a_load_before_changes_nothing() -> None:
     shard.request(EndTransaction(ID, claim, committed=True, bumps_epoch=True))
     shard.submit(InitProducer("other", TIMEOUT_MS))
     shard.act(shard.states.unload())
-    assert shard.answer().code == ErrorCode.NOT_COORDINATOR
+    assert shard.respond().code == ErrorCode.NOT_COORDINATOR
     shard.keep()
     shard.written()
-    assert (shard.answers, shard.waiting, shard.states.by_id) == ([], [], {})
+    assert (shard.responses, shard.waiting, shard.states.by_id) == ([], [], {})
 
 
 def test_an_open_transaction_without_partitions_needs_no_marker() -> None:

@@ -40,7 +40,7 @@ def commits_that_fail(coterie_broker: LocalBroker) -> None:
     assert_type(coterie_broker.drop_connections("anna"), int)
     with coterie_broker.hold("JoinGroup", times=2) as rule:
         assert_type(coterie_broker.until_held(rule), None)
-    assert_type(coterie_broker.lose_answer("Heartbeat").times, int)
+    assert_type(coterie_broker.lose_response("Heartbeat").times, int)
     assert_type(coterie_broker.delay("OffsetCommit", 500).times, int)
     assert_type(coterie_broker.cut("Fetch").times, int)
     assert_type(coterie_broker.story(), list[str])
@@ -73,7 +73,7 @@ def before_a_cluster() -> None:
         assert_type(proxy.hold_until_release("SyncGroup").times, int)
         assert_type(proxy.release(rule), None)
         assert_type(proxy.fail("OffsetCommit", ErrorCode.NOT_COORDINATOR).api, str)
-        assert_type(proxy.lose_answer("Heartbeat").times, int)
+        assert_type(proxy.lose_response("Heartbeat").times, int)
         assert_type(proxy.delay("OffsetCommit", 500).times, int)
         assert_type(proxy.cut("Fetch").times, int)
         assert_type(proxy.asked("OffsetCommit"), int)

@@ -12,7 +12,7 @@ from typing import Any
 from coterie_conformance.servers.java_process import JavaProcess
 from coterie_conformance.servers.kafka import SIMPLE_LOGGER, free_port, maven_jars
 
-ANSWER_S, REQUEST_LIMIT_S, REQUEST_EVERY_S = 20.0, 90.0, 1.0
+RESPONSE_S, REQUEST_LIMIT_S, REQUEST_EVERY_S = 20.0, 90.0, 1.0
 _STORAGE = {name: f"connect-{name}" for name in ("offset", "config", "status")}
 _SETTINGS = {
     "group.id": "connect-cluster",
@@ -62,7 +62,7 @@ class ConnectWorker(JavaProcess):
             url = f"http://127.0.0.1:{self._port}{path}"
             request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
             try:
-                with urllib.request.urlopen(request, timeout=ANSWER_S) as response:
+                with urllib.request.urlopen(request, timeout=RESPONSE_S) as response:
                     return json.load(response)
             except (urllib.error.URLError, TimeoutError, ConnectionError):
                 if time.monotonic() > deadline_s:

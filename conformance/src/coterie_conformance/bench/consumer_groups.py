@@ -101,7 +101,7 @@ class ConsumerCrew:
             request.topic_partitions, member.acknowledges = member.assigned, False
         self.connections.send(number, request, VERSION)
 
-    def answered(self, number: int, frame: bytes) -> bool:
+    def responded(self, number: int, frame: bytes) -> bool:
         """Takes a response in and acknowledges an assignment; whether the member has nothing more to send. Raises
         KafkaError."""
         response = decode_response(ConsumerGroupHeartbeatResponse, frame, VERSION)
@@ -118,7 +118,7 @@ class ConsumerCrew:
         """One heartbeat of each, and what they acknowledge."""
         for number in numbers:
             self.heartbeat(number)
-        self.connections.gather(set(numbers), self.answered)
+        self.connections.gather(set(numbers), self.responded)
 
     def waiting(self) -> set[int]:
         """The members that are behind the group epoch or have fewer partitions than each gets at least."""
@@ -141,7 +141,7 @@ class ConsumerCrew:
         """The cost of a member that joins the settled group."""
         requests, transferred = self.connections.requests, self.connections.transferred_bytes
         started = time.perf_counter()
-        self.connections.gather(self.join(1), self.answered)
+        self.connections.gather(self.join(1), self.responded)
         self.settle()
         took_ms = (time.perf_counter() - started) * 1000
         return JoinCost(took_ms, self.connections.requests - requests, self.connections.transferred_bytes - transferred)
@@ -171,7 +171,7 @@ def settled_consumers(address: Address, members: int) -> ConsumerCrew:
     """A settled group of so many members with PARTITIONS_PER_MEMBER partitions for each."""
     group, partitions = f"consumers-{members}", members * PARTITIONS_PER_MEMBER
     crew = ConsumerCrew(address, group, create_topics(address, group, partitions), partitions)
-    crew.connections.gather(crew.join(members), crew.answered)
+    crew.connections.gather(crew.join(members), crew.responded)
     time.sleep(INTERVAL_S)
     crew.settle()
     return crew

@@ -59,14 +59,14 @@ class RawMembers:
         """From joins that are on their way until each of these has its assignment."""
         joined: set[int] = set()
 
-        def answered(number: int, frame: bytes) -> bool:
+        def responded(number: int, frame: bytes) -> bool:
             if number in joined:
                 return True
             joined.add(number)
             self._joined(number, frame)
             return False
 
-        self.connections.gather(set(numbers), answered)
+        self.connections.gather(set(numbers), responded)
 
     def _joined(self, number: int, frame: bytes) -> None:
         _, _, code, generation = _HEAD.unpack_from(frame)
@@ -90,14 +90,14 @@ class RawMembers:
         """Until a heartbeat of that member returns REBALANCE_IN_PROGRESS."""
         rebalancing = False
 
-        def answered(_: int, frame: bytes) -> bool:
+        def responded(_: int, frame: bytes) -> bool:
             nonlocal rebalancing
             rebalancing = struct.unpack_from(">h", frame, 8)[0] == ErrorCode.REBALANCE_IN_PROGRESS
             return True
 
         while not rebalancing:
             self.connections.send(number, HeartbeatRequest(self.group, self.generation, self.ids[number]), HEARTBEAT)
-            self.connections.gather({number}, answered)
+            self.connections.gather({number}, responded)
 
 
 def settled_crew(address: tuple[str, int], members: int) -> RawMembers:

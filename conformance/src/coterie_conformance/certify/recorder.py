@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from coterie.certify.answers import Tree
 from coterie.certify.question import READING, Question, Story
 from coterie.certify.recording import NOT_ASKED, RecordedStory, Recording, compared_parts, story_prefix
 from coterie.certify.replay import AGAIN_EVERY_S
+from coterie.certify.responses import Tree
 from coterie.certify.settling import until_the_coordinator_has_loaded
 from coterie.certify.side import LATE, StorySide
 from coterie.wire.fields import Versions
@@ -99,7 +99,7 @@ async def record(
     wanted = recording.stories
     for settle_s in settles_s:
         for story in wanted:
-            story.answers = [[] for _ in story.story.questions]
+            story.responses = [[] for _ in story.story.questions]
         jobs = iter([story for _ in range(PASSES) for story in wanted])
 
         async def worker(jobs: Iterator[RecordedStory], settle_s: float) -> None:
@@ -108,28 +108,28 @@ async def record(
                 await _ask_story(story, side, settle_s)
 
         await asyncio.gather(*(worker(jobs, settle_s) for _ in range(AT_ONCE)))
-        wanted = [story for story in wanted if any(len(answers) > 1 for answers in story.answers)]
+        wanted = [story for story in wanted if any(len(responses) > 1 for responses in story.responses)]
     for story in recording.stories:
-        story.drop_unanswered()
+        story.drop_without_response()
     return recording
 
 
 async def _ask_story(story: RecordedStory, side: StorySide, settle_s: float) -> None:
     before: Question | None = None
-    for question, answers in zip(story.story.questions, story.answers, strict=True):
+    for question, responses in zip(story.story.questions, story.responses, strict=True):
         if question.api in READING and before is not None and before.api not in READING:
             await asyncio.sleep(settle_s)
-        answer = await _settled_answer(side, question)
-        if answer != LATE and all(compared_parts(question.api, answer, known) for known in answers):
-            answers.append(answer)
+        response = await _settled_response(side, question)
+        if response != LATE and all(compared_parts(question.api, response, known) for known in responses):
+            responses.append(response)
         before = question
     await side.sweep(story.story)
 
 
-async def _settled_answer(side: StorySide, question: Question) -> Tree:
+async def _settled_response(side: StorySide, question: Question) -> Tree:
     end = time.monotonic() + NOT_YET_S
     while True:
-        answer = await side.ask(question)
-        if time.monotonic() > end or not any(word in repr(answer) for word in TRANSIENT):
-            return answer
+        response = await side.ask(question)
+        if time.monotonic() > end or not any(word in repr(response) for word in TRANSIENT):
+            return response
         await asyncio.sleep(AGAIN_EVERY_S)

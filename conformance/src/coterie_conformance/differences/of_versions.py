@@ -89,7 +89,7 @@ OF_2_6 = (
     _of_2_6("names", "2.6 looked an illegal name up", "Metadata", r".*\.error_code",
             pair("INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION")),
     _of_2_6("twice", "2.6 answers what is named twice as often as it is named", "(Create|Delete)Topics",
-            "topics|responses", recognisers_of_2_6.answered_twice),
+            "topics|responses", recognisers_of_2_6.responded_twice),
     _of_2_6("names of new topics", "2.6 looks at a new topic's name after its numbers and settings", "CreateTopics",
             r"topics\[\]\.error_code", recognisers_of_2_6.named_behind),
     _of_2_6("orders", "2.6 keeps what these answer in hash maps too",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from coterie.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from coterie.certify.answers import Part
     from coterie.certify.question import Question
+    from coterie.certify.responses import Part
 
 ABSENT = "<absent>"
 BROKER = 4  # the type of its resource
@@ -86,7 +86,7 @@ def lists_more_often(one: Any, other: Any) -> bool:
 
 def name_of(item: Any) -> str:
     """The name of an element of a response's list; its repr without one."""
-    from coterie.certify.answers import element_name
+    from coterie.certify.responses import element_name
 
     return element_name(item) or repr(item)
 
@@ -153,7 +153,7 @@ def _without_an_id(case: DifferingPart) -> int:
 
 def ends_in_another_story(case: DifferingPart) -> bool:
     """A page of all topics, of which one answer's goes on with another story's topic."""
-    cursors = [answer.get("next_cursor") for answer in (case.ours, case.theirs) if isinstance(answer, dict)]
+    cursors = [response.get("next_cursor") for response in (case.ours, case.theirs) if isinstance(response, dict)]
     others = [cursor for cursor in cursors if cursor is not None and not cursor["topic_name"].startswith("$")]
     return bool(others) and not case.question.body.get("topics")
 
@@ -183,11 +183,11 @@ def codes_of(case: DifferingPart) -> set[str]:
     return set(re.findall("error_code': '([A-Z_]+)'", repr((case.ours, case.theirs))))
 
 
-def code_at(answer: Any, path: str) -> str:
+def code_at(response: Any, path: str) -> str:
     """The error of the innermost structure on the way to that part of an answer that has one; "" without any."""
-    from coterie.certify.answers import element_name
+    from coterie.certify.responses import element_name
 
-    code, at = answer.get("error_code", "") if isinstance(answer, dict) else "", answer
+    code, at = response.get("error_code", "") if isinstance(response, dict) else "", response
     for name, element in re.findall(r"(\w+)(?:\[([^\]]*)\])?", path):
         at = at.get(name) if isinstance(at, dict) else None
         if isinstance(at, list):
@@ -328,7 +328,7 @@ def produced_unverified(case: DifferingPart) -> bool:
     """Transactional records of an epoch that our log or coordinator refuses, for which theirs was not asked: they are in the
     log, or refused for another reason."""
     transactional = "'transactional': True" in repr(case.question.body)
-    ours, theirs = (code_at(answer, case.part.path) for answer in (case.ours, case.theirs))
+    ours, theirs = (code_at(response, case.part.path) for response in (case.ours, case.theirs))
     refused = ours in ("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
     return transactional and refused and theirs in ("NONE", "INVALID_REQUIRED_ACKS", "INVALID_PRODUCER_EPOCH")
 

@@ -67,7 +67,7 @@ def not_verified(case: DifferingPart) -> bool:
     if refused_unacknowledged(case):
         return "'transactional': True" in repr(case.question.body)
     if case.part.path.endswith("log_start_offset") and case.part.ours == -1:
-        codes = {code_at(answer, case.part.path) for answer in (case.ours, case.theirs)}
+        codes = {code_at(response, case.part.path) for response in (case.ours, case.theirs)}
         if len(codes) == 1:
             return codes <= NOT_VERIFIED and "'transactional': True" in repr(case.question.body)
     accepted = any(code in ours for code in NOT_VERIFIED) and not any(code in theirs for code in NOT_VERIFIED)
@@ -84,7 +84,7 @@ def called_the_brokers_time(case: DifferingPart) -> bool:
 
 def too_few_replicas(case: DifferingPart) -> bool:
     """Records for all replicas in sync, of which their partition never has as many as its setting says."""
-    ours, theirs = (code_at(answer, case.part.path) for answer in (case.ours, case.theirs))
+    ours, theirs = (code_at(response, case.part.path) for response in (case.ours, case.theirs))
     return case.question.body.get("acks") == -1 and ours != theirs == "NOT_ENOUGH_REPLICAS"
 
 
@@ -110,7 +110,7 @@ def named_behind(case: DifferingPart) -> bool:
     return case.part.ours == "INVALID_TOPIC_EXCEPTION" and case.part.theirs in _BEFORE_THE_NAME
 
 
-def answered_twice(case: DifferingPart) -> bool:
+def responded_twice(case: DifferingPart) -> bool:
     """Theirs lists what ours lists, more often."""
     return lists_more_often(case.part.theirs, case.part.ours)
 

@@ -16,8 +16,8 @@ def _named_group(path: str) -> str:
     return path.removeprefix("groups[").partition("]")[0] if path.startswith("groups[") else ""
 
 
-def _described(answer: Any, group_id: str) -> list[Any]:
-    return [group for group in answer["groups"] if name_of(group) == group_id]
+def _described(response: Any, group_id: str) -> list[Any]:
+    return [group for group in response["groups"] if name_of(group) == group_id]
 
 
 def forgotten(case: DifferingPart) -> bool:
@@ -30,7 +30,7 @@ def forgotten(case: DifferingPart) -> bool:
     if case.question.api == "ListGroups":
         listed = name.startswith(MIXED_GROUP) and case.part.theirs == ABSENT
         return listed and bool(case.part.ours.get("group_state", "Empty") == "Empty")
-    ours, theirs = (_described(answer, name) for answer in (case.ours, case.theirs))
+    ours, theirs = (_described(response, name) for response in (case.ours, case.theirs))
     return any(group.get("group_state") == "Empty" for group in ours) and any(
         group.get("error_code") == "GROUP_ID_NOT_FOUND" for group in theirs
     )

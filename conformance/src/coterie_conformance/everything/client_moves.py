@@ -25,9 +25,9 @@ def _id(symbol: str, otherwise: Value) -> Value:
     return {"@": "id", "of": symbol, "or": otherwise}
 
 
-def _member(answer: int) -> Value:
+def _member(response: int) -> Value:
     """The member id in that answer to a JoinGroup of the move, from 0."""
-    return _id(f"member@joingroup{{n}}.{answer}", "")
+    return _id(f"member@joingroup{{n}}.{response}", "")
 
 
 def _joined(group: str, member: Value, *topics: str, **parts: Value) -> Step:
@@ -69,28 +69,28 @@ def _id_of(topic: str) -> Value:
     return {"@": "topic id", "of": topic}
 
 
-def _epoch(answer: str) -> dict[str, Value]:
+def _epoch(response: str) -> dict[str, Value]:
     """The producer's id and epoch in that answer to an InitProducerId of the move: "" the first, ".1" the second."""
     return {
-        "producer_id": _id(f"producer@init{{n}}{answer}", -1),
-        "producer_epoch": _id(f"epoch@init{{n}}{answer}", 0),
+        "producer_id": _id(f"producer@init{{n}}{response}", -1),
+        "producer_epoch": _id(f"epoch@init{{n}}{response}", 0),
     }
 
 
-def _written(answer: str, sequence: int, *, transactional: bool, records: int = 2) -> Step:
-    epoch = _epoch(answer)
+def _written(response: str, sequence: int, *, transactional: bool, records: int = 2) -> Step:
+    epoch = _epoch(response)
     batch = {"producer": epoch["producer_id"], "epoch": epoch["producer_epoch"], "sequence": sequence}
     return produced(*(["k", str(n), -1000] for n in range(records)), transactional=transactional, **batch)
 
 
-def _in_epoch(answer: str, *, committed: bool) -> list[Step]:
+def _in_epoch(response: str, *, committed: bool) -> list[Step]:
     """A whole transaction, of records and of offsets, in the epoch of that answer."""
-    epoch = _epoch(answer)
+    epoch = _epoch(response)
     both = {f"transactions.{name}": value for name, value in (TXN | epoch).items()}
     offsets = {"group_id": "$o{n}", "generation_id_or_member_epoch": -1, "member_id": ""}
     return [
         ("AddPartitionsToTxn", TXN | epoch | both | {"topics.name": "$n{n}", "transactions.topics.name": "$n{n}"}),
-        _written(answer, 0, transactional=True),
+        _written(response, 0, transactional=True),
         ("AddOffsetsToTxn", TXN | epoch | {"group_id": "$o{n}"}),
         ("TxnOffsetCommit", TXN | epoch | offsets),
         ("EndTxn", TXN | epoch | {"committed": committed}),
@@ -141,12 +141,12 @@ CLIENT_MOVES: dict[str, tuple[float, list[Step]]] = {
             _synced(_G, _member(0), 1, **_STATIC),
             _as_member("Heartbeat", _G, _member(0), 1, **_STATIC),
             _joined(_G, "", **_STATIC),
-            *(_as_member("Heartbeat", _G, _member(answer), 1, **_STATIC) for answer in (0, 1)),
-            *(_as_member("OffsetCommit", _G, _member(answer), 1, **_STATIC) for answer in (0, 1)),
-            *(_synced(_G, _member(answer), 1, **_STATIC) for answer in (0, 1)),
+            *(_as_member("Heartbeat", _G, _member(response), 1, **_STATIC) for response in (0, 1)),
+            *(_as_member("OffsetCommit", _G, _member(response), 1, **_STATIC) for response in (0, 1)),
+            *(_synced(_G, _member(response), 1, **_STATIC) for response in (0, 1)),
             INITIALIZED,
             ("AddOffsetsToTxn", TXN | _GROUP),
-            *(_as_member("TxnOffsetCommit", _G, _member(answer), 1, **TXN, **_STATIC) for answer in (0, 1)),
+            *(_as_member("TxnOffsetCommit", _G, _member(response), 1, **TXN, **_STATIC) for response in (0, 1)),
             ("EndTxn", TXN),
             _joined(_G, _member(0), **_STATIC),
             _joined(_G, "", "$t", "$u", **_STATIC),

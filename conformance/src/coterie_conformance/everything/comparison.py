@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.certify.answers import ERRORS, NOT_YET, Part, Tree, differences
 from coterie.certify.question import READING, Question, Story, written
+from coterie.certify.responses import ERRORS, NOT_YET, Part, Tree, differences
 from coterie.certify.side import CLOSED, StorySide
 from coterie.client.errors import KafkaError
 from coterie_conformance.differences.recognisers import DifferingPart
@@ -140,28 +140,28 @@ class Comparer:
         return comparison
 
     async def _one(self, story: Story, question: Question, comparison: Comparison) -> Difference | None:
-        answers = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
-        left, explained = self._unexplained(question, answers)
+        responses = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
+        left, explained = self._unexplained(question, responses)
         began_s = time.monotonic()
         while left and time.monotonic() < began_s + self._patience_s(
-            Difference(story, question, answers[0], answers[1], left)
+            Difference(story, question, responses[0], responses[1], left)
         ):
-            again = _to_ask_again(question, answers, left)
+            again = _to_ask_again(question, responses, left)
             if not any(again):
                 break
             await asyncio.sleep(AGAIN_EVERY_S)
             for n, side in enumerate(self.sides):
                 if again[n]:
-                    answers[n] = merged(answers[n], await self._ask(side, left_to_ask(question, answers[n])))
-            left, explained = self._unexplained(question, answers)
+                    responses[n] = merged(responses[n], await self._ask(side, left_to_ask(question, responses[n])))
+            left, explained = self._unexplained(question, responses)
         comparison.asked += 1
-        comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*answers))
+        comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*responses))
         comparison.parted |= any(part.lasting for part in explained)
         comparison.explained += explained
-        if all(isinstance(answer, dict) and {*codes_in(answer)} <= {"NONE"} for answer in answers):
+        if all(isinstance(response, dict) and {*codes_in(response)} <= {"NONE"} for response in responses):
             comparison.accepted.append(question)
         comparison.covered.append((question.api, question.version, *question.covers))
-        return Difference(story, question, answers[0], answers[1], left) if left else None
+        return Difference(story, question, responses[0], responses[1], left) if left else None
 
     def _patience_s(self, difference: Difference) -> float:
         agree_s = self.agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
@@ -173,10 +173,10 @@ class Comparer:
         except KafkaError:
             return CLOSED
 
-    def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Explained]]:
+    def _unexplained(self, question: Question, responses: list[Tree]) -> tuple[list[Part], list[Explained]]:
         left, explained = list[Part](), list[Explained]()
-        for part in differences(answers[0], answers[1]):
-            row = row_of(DifferingPart(question, part, answers[0], answers[1]), self.version, self._rows)
+        for part in differences(responses[0], responses[1]):
+            row = row_of(DifferingPart(question, part, responses[0], responses[1]), self.version, self._rows)
             if row is None:
                 left.append(part)
             else:
@@ -199,7 +199,7 @@ def codes_in(tree: Tree) -> Iterator[str]:
         yield from codes_in(inner)
 
 
-def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> tuple[bool, bool]:
+def _to_ask_again(question: Question, responses: list[Tree], left: list[Part]) -> tuple[bool, bool]:
     """The sides whose response may change in a moment."""
     if only_reads(question):
         return True, True

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.certify.question import API_BY_NAME, Question, Story, values_in
-from coterie.certify.side import ANSWER_S, StorySide
+from coterie.certify.side import RESPONSE_S, StorySide
 from coterie.client.connection.connection import Connection
 from coterie.wire.fields import Versions
 from coterie_conformance.differences.of_clusters import OF_CLUSTERS
@@ -98,7 +98,7 @@ async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:
     """The apis that all these brokers serve, in the versions that they and we speak."""
     made, tables = {}, []
     for address in addresses:
-        connection = await Connection.connect(*address, "judge", ANSWER_S)
+        connection = await Connection.connect(*address, "judge", RESPONSE_S)
         tables.append(connection.versions)
         connection.close()
     for name, api in API_BY_NAME.items():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from coterie.certify.answers import Tree
 from coterie.certify.question import Question
+from coterie.certify.responses import Tree
 
 
-def left_to_ask(question: Question, answer: Tree) -> Question:
+def left_to_ask(question: Question, response: Tree) -> Question:
     """The question less the partitions of a Produce that the answer has accepted; the question itself of another API, and
     where nothing was accepted or nothing is left."""
-    accepted = _accepted(answer) if question.api == "Produce" else set()
+    accepted = _accepted(response) if question.api == "Produce" else set()
     left = [
         topic | {"partition_data": [p for p in parts if (topic.get("name"), p.get("index", 0)) not in accepted]}
         for topic in question.body.get("topic_data") or []
@@ -35,8 +35,8 @@ def merged(before: Tree, after: Tree) -> Tree:
     return after | {"responses": topics}
 
 
-def _accepted(answer: Tree) -> set[tuple[Any, int]]:
+def _accepted(response: Tree) -> set[tuple[Any, int]]:
     """Name and partition of each that a Produce's answer has without an error; of one that names topics by their ids none."""
-    topics = answer.get("responses") or [] if isinstance(answer, dict) else []
+    topics = response.get("responses") or [] if isinstance(response, dict) else []
     parts = [(t["name"], p) for t in topics if "name" in t for p in t.get("partition_responses") or []]
     return {(name, part["index"]) for name, part in parts if part["error_code"] == "NONE"}

@@ -125,16 +125,16 @@ def case_of_states(story: DifferingStory, ours: Response, theirs: Response) -> b
 def full_group_waits(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """A pending id that finds the group full is gone, and may have been all that the others waited for: here they are
     answered at once; Kafka looks again at the next request or at the rebalance timeout."""
-    answers = theirs.get("answers", {})
-    full = [a for a, answer in answers.items() if answer["error_code"] == "GROUP_MAX_SIZE_REACHED"]
-    return bool(full) and len(ours["answers"]) > len(answers) and ours["answers"][full[0]] == answers[full[0]]
+    responses = theirs.get("answers", {})
+    full = [a for a, response in responses.items() if response["error_code"] == "GROUP_MAX_SIZE_REACHED"]
+    return bool(full) and len(ours["answers"]) > len(responses) and ours["answers"][full[0]] == responses[full[0]]
 
 
 def removed_while_syncing(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
     here, there = ours.get("answers", {}), theirs.get("answers", {})
-    more = {a: answer for a, answer in here.items() if a not in there}
-    same = all(here.get(a) == answer for a, answer in there.items())
+    more = {a: response for a, response in here.items() if a not in there}
+    same = all(here.get(a) == response for a, response in there.items())
     return (
         bool(more) and same and all(s["error_code"] == "UNKNOWN_MEMBER_ID" and "assignment" in s for s in more.values())
     )

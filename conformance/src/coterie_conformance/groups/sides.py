@@ -14,7 +14,7 @@ from typing import Any
 
 from coterie.assignors.blobs import decode_subscription
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.groups.join_group import JoinGroupResponse
@@ -28,7 +28,7 @@ LEFT_OUT = {
     "authorized_operations": "asked for, and compared, by everything",
     "client_host": "where the judge's own connections come from",
 }
-ANSWER_S = 20.0
+RESPONSE_S = 20.0
 SHARED = ""  # the connection for what never waits
 
 _FRESH_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of a member without a response yet
@@ -50,7 +50,9 @@ class GroupStorySide:
         """The actor's connection, opened at its first use and after it was closed."""
         connection = self._connections.get(actor)
         if connection is None or connection.closed:
-            connection = self._connections[actor] = await Connection.connect(*self.address, actor or "shared", ANSWER_S)
+            connection = self._connections[actor] = await Connection.connect(
+                *self.address, actor or "shared", RESPONSE_S
+            )
         return connection
 
     def close(self) -> None:
@@ -85,8 +87,8 @@ class GroupStorySide:
 
     async def ask(self, actor: str, request: Message, version: int) -> Message:
         connection = await self.connection(actor)
-        answer: Message = await connection.request(request, answer_type(request), ANSWER_S * 10, highest=version)
-        return answer
+        response: Message = await connection.request(request, response_type(request), RESPONSE_S * 10, highest=version)
+        return response
 
     def plain(self, value: Any, name: str = "") -> Any:
         """An answer as dictionaries and lists with symbols for member ids."""

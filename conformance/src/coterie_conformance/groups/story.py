@@ -199,8 +199,8 @@ class GroupStory:
                 await side.park(question.actor, question.make(side), question.version)
             await self._both(self._probe())  # our broker reads its sockets in turn: now it has seen the question
         else:
-            answers = await self._both(question)
-            self._compare(SHARED, answers)
+            responses = await self._both(question)
+            self._compare(SHARED, responses)
         await self._agree()
 
     async def _both(self, question: GroupQuestion) -> list[Message]:
@@ -216,62 +216,64 @@ class GroupStory:
         """Until both sides describe the same group and have answered the same actors."""
         end = time.monotonic() + CATCH_UP_S
         while True:
-            answers = await self._both(self._probe())
+            responses = await self._both(self._probe())
             done = [{a for a, task in side.parked.items() if task.done()} for side in self.sides]
             if done[0] == done[1]:
                 for actor in sorted(done[0]):
                     self.waiting.pop(actor)
                     self._compare(actor, [side.parked.pop(actor).result() for side in self.sides])
                 groups = [
-                    described_as(side.plain(answer)["groups"][0], self.version)
-                    for side, answer in zip(self.sides, answers, strict=True)
+                    described_as(side.plain(response)["groups"][0], self.version)
+                    for side, response in zip(self.sides, responses, strict=True)
                 ]
                 if groups[0] == groups[1] and not done[0]:
                     break
                 end = end if not done[0] else time.monotonic() + CATCH_UP_S
             if time.monotonic() > end:
                 if done[0] != done[1]:
-                    answers_by_actor = [
-                        {actor: side.plain(side.parked[actor].result()) for actor in sorted(answered)}
-                        for side, answered in zip(self.sides, done, strict=True)
+                    responses_by_actor = [
+                        {actor: side.plain(side.parked[actor].result()) for actor in sorted(responded)}
+                        for side, responded in zip(self.sides, done, strict=True)
                     ]
-                    self.parted = ("answered", {"answers": answers_by_actor[0]}, {"answers": answers_by_actor[1]})
-                    raise Disagreement(f"answered\n  coterie {answers_by_actor[0]}\n  kafka   {answers_by_actor[1]}")
+                    self.parted = ("answered", {"answers": responses_by_actor[0]}, {"answers": responses_by_actor[1]})
+                    raise Disagreement(
+                        f"answered\n  coterie {responses_by_actor[0]}\n  kafka   {responses_by_actor[1]}"
+                    )
                 self.parted = ("group", groups[0], groups[1])
                 raise Disagreement(f"the group is\n  coterie {groups[0]}\n  kafka   {groups[1]}")
             if done[0] != done[1] or not done[0]:
                 await asyncio.sleep(0.003)
         self._look(groups[0])
 
-    def _compare(self, actor: str, answers: list[Message]) -> None:
-        symbols = [side.learn(actor, answer) for side, answer in zip(self.sides, answers, strict=True)]
-        plain = [side.plain(answer) for side, answer in zip(self.sides, answers, strict=True)]
-        if isinstance(answers[0], ListGroupsResponse):
+    def _compare(self, actor: str, responses: list[Message]) -> None:
+        symbols = [side.learn(actor, response) for side, response in zip(self.sides, responses, strict=True)]
+        plain = [side.plain(response) for side, response in zip(self.sides, responses, strict=True)]
+        if isinstance(responses[0], ListGroupsResponse):
             for one in plain:
                 one["groups"] = [g for g in one["groups"] if g["group_id"] == self.group]
         self.result.log.append(f"    {actor or '*'} <- {plain[0]}")
-        if isinstance(answers[0], DescribeGroupsResponse):
+        if isinstance(responses[0], DescribeGroupsResponse):
             for one in plain:
                 one["groups"] = [described_as(group, self.version) for group in one["groups"]]
         if plain[0] != plain[1]:
             self.parted = (actor, plain[0], plain[1])
             raise Disagreement(f"{actor or 'shared'} is answered\n  coterie {plain[0]}\n  kafka   {plain[1]}")
         if actor != SHARED:
-            self._remember(self.actors[actor], answers[0], symbols[0], plain[0])
+            self._remember(self.actors[actor], responses[0], symbols[0], plain[0])
 
-    def _remember(self, actor: GroupActor, answer: Message, symbol: str | None, plain: dict[str, Any]) -> None:
-        if isinstance(answer, JoinGroupResponse):
+    def _remember(self, actor: GroupActor, response: Message, symbol: str | None, plain: dict[str, Any]) -> None:
+        if isinstance(response, JoinGroupResponse):
             if symbol is not None and symbol != actor.member:
                 if actor.member:
                     actor.past.append(actor.member)
                 actor.member = symbol
-            if answer.error_code == ErrorCode.NONE:
-                actor.generation, actor.synced = answer.generation_id, False
+            if response.error_code == ErrorCode.NONE:
+                actor.generation, actor.synced = response.generation_id, False
                 self.phase_ends_at = time.monotonic() + REBALANCE_MS / 1000
-                self.view.leader, self.view.protocol = plain["leader"], answer.protocol_name or "range"
-            elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED and self.kind == "session":
+                self.view.leader, self.view.protocol = plain["leader"], response.protocol_name or "range"
+            elif response.error_code == ErrorCode.MEMBER_ID_REQUIRED and self.kind == "session":
                 self._forced = actor.name
-        elif isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.NONE:
+        elif isinstance(response, SyncGroupResponse) and response.error_code == ErrorCode.NONE:
             actor.synced = True
 
     def _look(self, group: dict[str, Any]) -> None:

@@ -84,11 +84,11 @@ class StoryTransactions:
             await asyncio.sleep(0.01)
 
 
-async def _until(connection: Connection, request: Message, answer: type[M], highest: int | None = None) -> M:
+async def _until(connection: Connection, request: Message, received: type[M], highest: int | None = None) -> M:
     """Asks again while the coordinator is not ready."""
     end = time.monotonic() + PATIENCE_S
     while True:
-        response = await connection.request(request, answer, PATIENCE_S, highest=highest)
+        response = await connection.request(request, received, PATIENCE_S, highest=highest)
         code: int = response.error_code  # type: ignore[attr-defined]
         if code not in _AGAIN:
             assert not code, f"{type(request).__name__} was answered with {code}"

@@ -40,7 +40,7 @@ from coterie_conformance.hostile.attack import Address, Attack
 
 PLAIN, COMPACTED = "hostile-plain", "hostile-compacted"
 PRODUCE_VERSION, FETCH_VERSION, LIST_VERSION, COMMIT_VERSION, JOIN_VERSION = 9, 12, 7, 7, 5
-ANSWER_S = 120.0
+RESPONSE_S = 120.0
 BATCHES_PER_REQUEST = 100
 _CRC_AT, _ATTRIBUTES_AT = 17, 21
 GZIP, ZSTD = 1, 4
@@ -53,7 +53,7 @@ def sockets(address: Address, count: int) -> Iterator[list[socket.socket]]:
     try:
         for _ in range(count):
             with contextlib.suppress(OSError):
-                opened.append(socket.create_connection(address, ANSWER_S))
+                opened.append(socket.create_connection(address, RESPONSE_S))
         yield opened
     finally:
         for s in opened:
@@ -124,7 +124,7 @@ def random_frames(address: Address, amount: int, rng: random.Random) -> str:
     ]
     closed = 0
     for _ in range(amount):
-        s = socket.create_connection(address, ANSWER_S)
+        s = socket.create_connection(address, RESPONSE_S)
         body = rng.randbytes(rng.randrange(0, 60))
         if rng.random() < 0.8:
             key, version = rng.choice(served)
@@ -142,12 +142,12 @@ def lying_batches(address: Address, amount: int, rng: random.Random) -> str:
     """Batches whose bytes were changed and whose checksums are right, a hundred in a request."""
     whole = encode_batch([(1, b"key", b"value" * 5, (("header", b"x"),)) for _ in range(3)])
     requests = 0
-    s = socket.create_connection(address, ANSWER_S)
+    s = socket.create_connection(address, RESPONSE_S)
     for _ in range(0, amount, BATCHES_PER_REQUEST):
         batches = [_lie(whole, rng) for _ in range(BATCHES_PER_REQUEST)]
         if not send(s, _produce(rng.choice((PLAIN, COMPACTED)), *batches)) or receive(s) is None:
             s.close()
-            s = socket.create_connection(address, ANSWER_S)
+            s = socket.create_connection(address, RESPONSE_S)
         requests += 1
     send(s, frame(_by_time(COMPACTED), LIST_VERSION))
     receive(s)
@@ -169,7 +169,7 @@ def bombs(address: Address, amount: int, rng: random.Random) -> str:
     """A few kilobytes that unpack to ``amount`` MB of zeros, to both topics, and searched by time."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(amount)) + packer.flush()
-    answered = 0
+    responded = 0
     for topic in (PLAIN, COMPACTED):
         for codec, data in ((GZIP, packed), (ZSTD, rng.randbytes(200))):
             batch = bytearray(encode_batch([(1, b"k", b"v", ())])[:61]) + data
@@ -178,8 +178,8 @@ def bombs(address: Address, amount: int, rng: random.Random) -> str:
             struct.pack_into(">I", batch, _CRC_AT, google_crc32c.value(bytes(batch[_ATTRIBUTES_AT:])))
             with sockets(address, 1) as (s,):
                 send(s, _produce(topic, bytes(batch)) + frame(_by_time(topic), LIST_VERSION))
-                answered += (receive(s) is not None) + (receive(s) is not None)
-    return f"{answered} of 8 requests answered"
+                responded += (receive(s) is not None) + (receive(s) is not None)
+    return f"{responded} of 8 requests answered"
 
 
 def _by_time(topic: str) -> ListOffsetsRequest:
@@ -189,7 +189,7 @@ def _by_time(topic: str) -> ListOffsetsRequest:
 # -- connections ------------------------------------------------------------------------------------------------------
 
 
-def unread_answers(address: Address, amount: int, rng: random.Random) -> str:
+def unread_responses(address: Address, amount: int, rng: random.Random) -> str:
     """``amount`` connections that ask for 50 MB twelve times over and read nothing."""
     batch = encode_batch([(1, b"k", rng.randbytes(900_000), ())])
     with sockets(address, 1) as (s,):
@@ -296,7 +296,7 @@ def groups(address: Address, amount: int, rng: random.Random) -> str:
 
 def _pipelined(address: Address, frames: Iterator[bytes], at_once: int = 50) -> str:
     """Sends frames over one connection, up to ``at_once`` unanswered ones."""
-    answered = owed = 0
+    responded = owed = 0
     with sockets(address, 1) as (s,):
         for data in frames:
             if not send(s, data):
@@ -304,10 +304,10 @@ def _pipelined(address: Address, frames: Iterator[bytes], at_once: int = 50) -> 
             owed += 1
             if owed >= at_once:
                 while owed and receive(s) is not None:
-                    owed, answered = owed - 1, answered + 1
+                    owed, responded = owed - 1, responded + 1
         while owed and receive(s) is not None:
-            owed, answered = owed - 1, answered + 1
-    return f"{answered} answered"
+            owed, responded = owed - 1, responded + 1
+    return f"{responded} answered"
 
 
 def large_metadata(address: Address, amount: int, rng: random.Random) -> str:
@@ -330,13 +330,13 @@ def large_metadata(address: Address, amount: int, rng: random.Random) -> str:
 
 def many_small_things(address: Address, amount: int, rng: random.Random) -> str:
     """Requests of ``amount`` elements each: names, partitions, resources, tagged fields."""
-    answered = 0
+    responded = 0
     requests = _many(amount)
     for data in requests:
         with sockets(address, 1) as (s,):
             if send(s, data):
-                answered += receive(s) is not None
-    return f"{answered} of {len(requests)} answered, the others' connections closed"
+                responded += receive(s) is not None
+    return f"{responded} of {len(requests)} answered, the others' connections closed"
 
 
 def _many(amount: int) -> list[bytes]:
@@ -357,7 +357,7 @@ def _many(amount: int) -> list[bytes]:
 
 def large_topics(address: Address, amount: int, rng: random.Random) -> str:
     """A topic of ``amount`` partitions, made and deleted; and one of more than there are descriptors."""
-    broker = BrokerSocket(*address, timeout_s=ANSWER_S)
+    broker = BrokerSocket(*address, timeout_s=RESPONSE_S)
     codes = []
     for count in (amount, 100_000):
         with contextlib.suppress(KafkaError):
@@ -373,7 +373,7 @@ ATTACKS = (
     Attack("random frames", random_frames, 100_000, 100),
     Attack("batches that lie", lying_batches, 900_000, 1_000),
     Attack("bombs, in MB", bombs, 1_024, 64),
-    Attack("connections that read nothing", unread_answers, 20, 3),
+    Attack("connections that read nothing", unread_responses, 20, 3),
     Attack("connections that send slowly", slow_writers, 500, 20),
     Attack("connections", connections, 10_000, 100),
     Attack("abandoned fetches", abandoned_fetches, 2_000, 50),

@@ -28,7 +28,7 @@ class AttackOutcome:
 
     attack: str
     amount: int
-    answered: str
+    responded: str
     seconds: float
     worst_s: float
     memory_mb: float
@@ -53,9 +53,9 @@ def carry_out(
     since_s = time.time()
     with MemoryPeak(target) as peak:
         address = target.listeners.get(attack.listener, target.address)
-        answered, unbounded, silent, worst_s = "", "", False, silent_after_s
+        responded, unbounded, silent, worst_s = "", "", False, silent_after_s
         try:
-            answered = attack.run(address, amount, random.Random(f"{seed}-{attack.name}"))
+            responded = attack.run(address, amount, random.Random(f"{seed}-{attack.name}"))
         except BoundBrokenError as broken_bound:
             unbounded = str(broken_bound)
         try:
@@ -66,7 +66,7 @@ def carry_out(
     outcome = AttackOutcome(
         attack.name,
         amount,
-        answered,
+        responded,
         seconds=round(time.time() - since_s, 1),
         worst_s=round(worst_s, 3),
         memory_mb=round(peak.mb),

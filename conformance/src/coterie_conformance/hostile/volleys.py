@@ -35,18 +35,18 @@ _LINGER = struct.pack("ii", 1, 0)  # a reset at the end, so that no port waits
 
 @dataclass(slots=True)
 class _Volley:
-    """One connection. ``answered``: how many frames behind the login; ``unread``: a part of a response."""
+    """One connection. ``responded``: how many frames behind the login; ``unread``: a part of a response."""
 
     opened: socket.socket
     last_s: float
-    answered: int
+    responded: int
     unread: bytearray = field(default_factory=bytearray)
 
     def take(self, data: bytes) -> None:
         self.unread += data
         while len(self.unread) >= 4 and len(self.unread) >= 4 + (size := int.from_bytes(self.unread[:4], "big")):
             del self.unread[: 4 + size]
-            self.answered += 1
+            self.responded += 1
 
 
 def frames_before_login(address: Address, amount: int, rng: random.Random) -> str:
@@ -118,7 +118,7 @@ def _fire(address: Address, amount: int, login: bytes, frame: Callable[[], bytes
                 selector.unregister(volley.opened)
                 volley.opened.close()
                 del open_ones[volley.opened]
-                read += max(0, volley.answered)
+                read += max(0, volley.responded)
         for opened in open_ones:
             opened.close()
     return f"{read:,} frames read on {connections:,} connections"
@@ -136,8 +136,8 @@ def _ended(selector: selectors.BaseSelector, open_ones: dict[socket.socket, _Vol
         volley.take(data)
         volley.last_s = now_s
         if not data:
-            volley.answered += 1  # the frame that ended it
-        if not data or volley.answered >= FRAMES:
+            volley.responded += 1  # the frame that ended it
+        if not data or volley.responded >= FRAMES:
             volley.last_s = -SILENT_S
     for volley in list(open_ones.values()):
         if now_s - volley.last_s > SILENT_S:

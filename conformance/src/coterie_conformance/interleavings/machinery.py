@@ -117,7 +117,7 @@ class Machinery:
         response = flight.response
         assert response is not None
         self._without(state, n, flight)
-        self._input(state, n, lambda machine: machine.answered(flight.request, response, state.now_ms))
+        self._input(state, n, lambda machine: machine.responded(flight.request, response, state.now_ms))
 
     def _is_lost(self, state: State, n: int, serial: int) -> None:
         state.faults = state.faults._replace(losses=state.faults.losses - 1)

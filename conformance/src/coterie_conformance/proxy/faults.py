@@ -56,7 +56,7 @@ def _delay(proxy: LocalProxy, consumer: Consume) -> bool:
 def _lose(proxy: LocalProxy, consumer: Consume) -> bool:
     """The commit is made, its response never comes: the heartbeat behind it has none either."""
     with BlockingAdmin({"bootstrap.servers": proxy.bootstrap_servers}) as admin:
-        proxy.lose_answer("OffsetCommit", times=1)
+        proxy.lose_response("OffsetCommit", times=1)
         consumer.commit_async({(TOPIC, 0): 1})
         end_s = time.monotonic() + WAIT_S
         while admin.list_consumer_group_offsets("struck-lose").get(FIRST) != 1 and time.monotonic() < end_s:

@@ -89,12 +89,12 @@ def compare(version: str, name: str, cases: int, seed: int) -> AllocationCompari
     wanted = [random_case(rng, name) for _ in range(cases)]
     asked = "".join(case.line() + "\n" for case in wanted)
     done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300, check=False)
-    answers = [line[2:] for line in done.stdout.splitlines() if line.startswith("= ")]
-    if len(answers) != len(wanted):
+    responses = [line[2:] for line in done.stdout.splitlines() if line.startswith("= ")]
+    if len(responses) != len(wanted):
         comparison.failures.append(
-            f"RocketMQ's classes gave {len(answers)} answers to {len(wanted)}: {done.stderr[:300]}"
+            f"RocketMQ's classes gave {len(responses)} answers to {len(wanted)}: {done.stderr[:300]}"
         )
-    for case, theirs in zip(wanted, answers, strict=False):
+    for case, theirs in zip(wanted, responses, strict=False):
         comparison.cases += 1
         ours = case.ours()
         if ours != theirs:

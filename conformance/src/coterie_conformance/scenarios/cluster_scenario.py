@@ -98,7 +98,7 @@ class ClusterScenario:
             "bounce": self._bounce,
             "isr": self._isr,
             "delete": lambda words, _: self._apply(Create(f"{nodes.DELETED_TOPICS}/{words[0]}", "", ephemeral=False)),
-            "answer": self._answer,
+            "answer": self._respond,
             "roles": self._assume_roles,
             "log-dir-event": self._log_dir_event,
             "reassign": self._reassign,
@@ -136,7 +136,7 @@ class ClusterScenario:
                     self._carry_out(number, machine, effect)
                     continue
                 self._effect(number, effect)
-                machine.answer()
+                machine.respond()
 
     def _carry_out(self, number: int, machine: ControllerMachine, operation: Operation) -> None:
         if self._expires_at is not None and any(self._expires_at in text for text in write_texts(operation)):
@@ -156,7 +156,7 @@ class ClusterScenario:
                     self._isr([partition, isr, "quiet"], {})
                 machine.refuse(ConnectionLost())
                 return
-        machine.answer(result)
+        machine.respond(result)
 
     def _end_session(self, number: int, machine: ControllerMachine) -> None:
         self.server.close(self._sessions[number])
@@ -259,7 +259,7 @@ class ClusterScenario:
         epoch = None if node is None else node.created - ("stale" in words)
         self._submit(ShutDown(int(words[0]), epoch))
 
-    def _answer(self, words: list[str], _: Mapping[str, str]) -> None:
+    def _respond(self, words: list[str], _: Mapping[str, str]) -> None:
         broker, is_kept = int(words[0]), "kept" in words
         error = ErrorCode[words[1]] if len(words) > 1 and not is_kept else None
         for request in [r for r in self._stops if r.broker == broker]:

@@ -71,7 +71,7 @@ class TransactionalScenario(ProducerScenario):
             "abort": lambda *_: self._end("abort"),
             "offsets": self._offsets,
             "coordinator": self._coordinator,
-            "answer": self._answer,
+            "answer": self._respond,
             "lost": lambda *_: self._lost(),
         }
 
@@ -200,7 +200,7 @@ class TransactionalScenario(ProducerScenario):
             )
         self.transactions.coordinator_looked_up(code, self.now_ms, 0.0)
 
-    def _answer(self, words: list[str], options: Options) -> None:
+    def _respond(self, words: list[str], options: Options) -> None:
         """``answer``, or ``answer CODE``; ``producer=7/1``: what InitProducerId, or EndTxn of version 2, returns."""
         sent = self._taken()
         if not isinstance(sent, SendTransactional):
@@ -208,7 +208,7 @@ class TransactionalScenario(ProducerScenario):
         producer_id, _, epoch = options.get("producer", "-1/-1").partition("/")
         code = ErrorCode[words[0]] if words else ErrorCode.NONE
         response = _response_to(sent.request, code, (int(producer_id), int(epoch)))
-        self.transactions.answered(response, self.now_ms, 0.0)
+        self.transactions.responded(response, self.now_ms, 0.0)
 
     def _lost(self) -> None:
         """The connection breaks before the response."""

@@ -196,7 +196,7 @@ class KafkaBroker:
             self._format()
         self._broker = [self._run(java(self.version, "kafka.Kafka", str(self._config), heap=self._heap))]
         wait_for_port(self.address[1], self._broker, self._log)
-        _wait_for_answer(self.address, self._log)
+        _wait_for_response(self.address, self._log)
 
     def _start_zookeeper(self) -> None:
         if self._zookeeper:
@@ -298,7 +298,7 @@ def wait_for_port(port: int, processes: list[subprocess.Popen[bytes]], log: Path
     raise CannotRun(f"the server did not start; its log is {log}")
 
 
-def _wait_for_answer(address: tuple[str, int], log: Path) -> None:
+def _wait_for_response(address: tuple[str, int], log: Path) -> None:
     """Until it knows itself: metadata with a live broker."""
     from coterie.wire.messages.topics.metadata import MetadataRequest
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.client import Admin, KafkaError, Producer
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie_conformance.stories.history import TopicPartition
@@ -232,7 +232,7 @@ class GivenProducerIds:
         request = InitProducerIdRequest(None, 10_000)
         try:
             while not self.work.finishing:
-                calls = [connection.request(request, answer_type(request), TIMEOUT_S) for _ in range(AT_ONCE)]
+                calls = [connection.request(request, response_type(request), TIMEOUT_S) for _ in range(AT_ONCE)]
                 for response in await asyncio.gather(*calls):
                     if response.error_code == ErrorCode.NONE:
                         self._note(response.producer_id, server)

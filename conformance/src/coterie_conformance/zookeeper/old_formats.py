@@ -222,8 +222,8 @@ def old_offsets(address: tuple[str, int], timestamp: int, limit: int, topic: str
     connection = BrokerSocket(*address)
     try:
         asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp, max_num_offsets=limit)])]
-        answer = connection.request(ListOffsetsRequest(topics=asked), highest=0).topics[0].partitions[0]
-        return answer.error_code, answer.old_style_offsets
+        response = connection.request(ListOffsetsRequest(topics=asked), highest=0).topics[0].partitions[0]
+        return response.error_code, response.old_style_offsets
     finally:
         connection.close()
 

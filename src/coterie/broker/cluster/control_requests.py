@@ -60,9 +60,9 @@ class ControlRequests:
         else:
             handle()
 
-    def _answered(self, request: ControlledRequest, handle: Callable[[], Message]) -> Pending:
+    def _responded(self, request: ControlledRequest, handle: Callable[[], Message]) -> Pending:
         pending = Pending()
-        self._once_registered(request.broker_epoch, lambda: pending.answer(handle()))
+        self._once_registered(request.broker_epoch, lambda: pending.respond(handle()))
         return pending
 
     def _epochs(self, request: ControlledRequest) -> tuple[int, int]:
@@ -76,7 +76,7 @@ class ControlRequests:
         pending, topics = Pending(), {topic for topic, _ in encoding.partition_states(request)}
 
         def handle() -> None:
-            self.with_settings(topics, lambda: pending.answer(self._leader_and_isr(request)))
+            self.with_settings(topics, lambda: pending.respond(self._leader_and_isr(request)))
 
         self._once_registered(request.broker_epoch, handle)
         return pending
@@ -96,7 +96,7 @@ class ControlRequests:
 
     def stop_replica(self, request: StopReplicaRequest) -> Pending:
         """Carries out the controller's StopReplica; returns its response."""
-        return self._answered(request, lambda: self._stop_replica(request))
+        return self._responded(request, lambda: self._stop_replica(request))
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         stopped = encoding.stopped_replicas(request)
@@ -112,7 +112,7 @@ class ControlRequests:
 
     def update_metadata(self, request: UpdateMetadataRequest) -> Pending:
         """Carries out the controller's UpdateMetadata; returns its response."""
-        return self._answered(request, lambda: self._update_metadata(request))
+        return self._responded(request, lambda: self._update_metadata(request))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         states = encoding.partition_states(request)
@@ -137,7 +137,7 @@ class ControlRequests:
 
         def decided(allowed: ShutdownAllowed) -> None:
             rows = [RemainingPartition(*partition) for partition in allowed.remaining]
-            pending.answer(ControlledShutdownResponse(allowed.error, rows))
+            pending.respond(ControlledShutdownResponse(allowed.error, rows))
 
         epoch = request.broker_epoch if request.broker_epoch >= 0 else None
         self._driver.shut_down(request.broker_id, epoch, decided)

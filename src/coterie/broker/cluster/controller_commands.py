@@ -67,12 +67,12 @@ class ControllerCommands:
             None if topics is None else tuple((topic.topic, number) for topic in topics for number in topic.partitions)
         )
 
-        def answered(response: Response) -> None:
+        def responded(response: Response) -> None:
             assert isinstance(response, LeadersElected)
             results = (
                 dict.fromkeys(every if asked is None else asked, response.error) if response.error else response.results
             )
-            pending.answer(
+            pending.respond(
                 ElectLeadersResponse(
                     replica_election_results=[
                         ReplicaElectionResult(
@@ -83,7 +83,7 @@ class ControllerCommands:
                 )
             )
 
-        self._driver.command(ElectLeaders(pending, ElectionType(request.election_type), asked), answered)
+        self._driver.command(ElectLeaders(pending, ElectionType(request.election_type), asked), responded)
         return pending
 
     def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Pending:
@@ -95,7 +95,7 @@ class ControllerCommands:
             for row in topic.partitions
         }
 
-        def answered(response: Response) -> None:
+        def responded(response: Response) -> None:
             assert isinstance(response, ReassignmentsAltered)
             rows = [
                 ReassignableTopicResponse(
@@ -103,12 +103,14 @@ class ControllerCommands:
                 )
                 for topic, results in _by_topic(response.results)
             ]
-            answer = AlterPartitionReassignmentsResponse(error_code=response.error, error_message=_text(response.error))
-            answer.allow_replication_factor_change = may_change_factor
-            answer.responses = rows
-            pending.answer(answer)
+            received = AlterPartitionReassignmentsResponse(
+                error_code=response.error, error_message=_text(response.error)
+            )
+            received.allow_replication_factor_change = may_change_factor
+            received.responses = rows
+            pending.respond(received)
 
-        self._driver.command(AlterReassignments(pending, targets, may_change_factor), answered)
+        self._driver.command(AlterReassignments(pending, targets, may_change_factor), responded)
         return pending
 
     def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Pending:
@@ -116,17 +118,19 @@ class ControllerCommands:
         topics, pending = request.topics, Pending()
         asked = None if topics is None else tuple((t.name, number) for t in topics for number in t.partition_indexes)
 
-        def answered(response: Response) -> None:
+        def responded(response: Response) -> None:
             assert isinstance(response, ReassignmentsListed)
             rows = [
                 OngoingTopicReassignment(topic, [_ongoing(number, assignment) for number, assignment in assignments])
                 for topic, assignments in _by_topic(response.assignments)
             ]
-            answer = ListPartitionReassignmentsResponse(error_code=response.error, error_message=_text(response.error))
-            answer.topics = rows
-            pending.answer(answer)
+            received = ListPartitionReassignmentsResponse(
+                error_code=response.error, error_message=_text(response.error)
+            )
+            received.topics = rows
+            pending.respond(received)
 
-        self._driver.command(ListReassignments(pending, asked), answered)
+        self._driver.command(ListReassignments(pending, asked), responded)
         return pending
 
 

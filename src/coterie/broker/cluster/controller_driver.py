@@ -100,7 +100,7 @@ class ControllerDriver:
         self._scripts = [self._controller_task, self._isr_task, self._settings_task, self._ids_task]
         self._first_ids: asyncio.Future[None] | None = None
         self._channels = ControllerChannels(
-            config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
+            config.broker_id, config.controller_socket_timeout_ms, self._address, self._responded, dial
         )
         self._shutdowns: dict[int, list[ShutdownDecided]] = {}
         self._commands: dict[object, tuple[Command, Callable[[Response], None]]] = {}  # by token
@@ -213,7 +213,7 @@ class ControllerDriver:
             return None
         return registration_of(office.view.registrations[request.broker]).address
 
-    def _answered(self, request: ControlRequest, response: Message) -> None:
+    def _responded(self, request: ControlRequest, response: Message) -> None:
         code = getattr(response, "error_code", 0)
         if code:
             logger.info("broker %d refused %s with error %d", request.broker, type(request).__name__, code)
@@ -233,16 +233,16 @@ class ControllerDriver:
         self._submit(ShutDown(broker, broker_epoch))
 
     def command(
-        self, command: ElectLeaders | AlterReassignments | ListReassignments, answered: Callable[[Response], None]
+        self, command: ElectLeaders | AlterReassignments | ListReassignments, responded: Callable[[Response], None]
     ) -> None:
-        """``answered`` is called once with the response, NOT_CONTROLLER where this broker is none or resigns meanwhile."""
-        self._commands[command.token] = command, answered
+        """``responded`` is called once with the response, NOT_CONTROLLER where this broker is none or resigns meanwhile."""
+        self._commands[command.token] = command, responded
         self._submit(command)
 
     def _respond(self, token: object, response: Response) -> None:
-        _, answered = self._commands.pop(token, (None, None))
-        if answered is not None:
-            answered(response)
+        _, responded = self._commands.pop(token, (None, None))
+        if responded is not None:
+            responded(response)
 
     def _shutdown_decided(self, allowed: ShutdownAllowed) -> None:
         for decided in self._shutdowns.pop(allowed.broker, []):

@@ -93,7 +93,7 @@ class JournalSender:
         except (*PEER_FAILED, Refusal) as error:
             logger.debug("the journal's leader does not answer: %r", error)
             return False
-        return self._answered(error_of(response.responses[0].partition_responses[0].error_code))
+        return self._responded(error_of(response.responses[0].partition_responses[0].error_code))
 
     def _batch(self) -> bytes:
         """The next records, the same again until they are written. Raises Refusal."""
@@ -107,7 +107,7 @@ class JournalSender:
             self._under_way, producer_id=self._producer_id, producer_epoch=0, base_sequence=self._sequence
         )
 
-    def _answered(self, error: ErrorCode) -> bool:
+    def _responded(self, error: ErrorCode) -> bool:
         if error in _NEW_SEQUENCE:
             self._producer_id = -1
             return True

@@ -41,9 +41,9 @@ class RegisteredSenders:
         """``decided`` gets what `knows` says once the registrations were read: one reading serves all that wait."""
         self._waiting.append((address, decided))
         if self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(self._answer())
+            self._reading = asyncio.get_running_loop().create_task(self._respond())
 
-    async def _answer(self) -> None:
+    async def _respond(self) -> None:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             await self._read()

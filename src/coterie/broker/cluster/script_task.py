@@ -45,7 +45,7 @@ class ScriptTask:
                 await self._carry_out(effect)
             else:
                 self._effect(effect)
-                machine.answer()
+                machine.respond()
 
     async def _carry_out(self, operation: Operation) -> None:
         try:
@@ -56,7 +56,7 @@ class ScriptTask:
         except ZooKeeperError as error:
             self.machine.refuse(error)
         else:
-            self.machine.answer(result)
+            self.machine.respond(result)
 
 
 async def woken(event: asyncio.Event, due_ms: int | None, now_ms: int) -> None:

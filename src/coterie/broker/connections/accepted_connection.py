@@ -16,7 +16,7 @@ from coterie.broker.connections.connection_memory import ConnectionMemory
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.connections.request_frames import SMALLEST_BYTES, RequestFrames
 from coterie.broker.connections.request_queue import RequestQueue, Server
-from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.calls import CannotRespond
 from coterie.broker.requests.connection import Authentication, ClientConnection
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import MAX_TURN_S
@@ -74,7 +74,7 @@ class AcceptedConnection(Receiver):
         self._in_turn = self._in_line = False  # in line: waiting for its next turn
         self._frame_waits = False  # a whole one, in the buffer
         self._ended = False  # EOF was received
-        self._memory = ConnectionMemory(broker.request_memory, broker.answer_memory)
+        self._memory = ConnectionMemory(broker.request_memory, broker.response_memory)
         self._peer_slow = self._paused = False
         self._is_muted = False  # for the time that a quota throttles the client
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
@@ -160,11 +160,11 @@ class AcceptedConnection(Receiver):
         try:
             pending = self._requests.handle(frame)
             if pending is not None:
-                pending.notify = self._answered
+                pending.notify = self._responded
             if self._requests.throttle_ms:
                 self._mute()
             self._flush()
-        except CannotAnswer as reason:
+        except CannotRespond as reason:
             self._close_with_reason(str(reason))
         return time_s() - started_s
 
@@ -175,7 +175,7 @@ class AcceptedConnection(Receiver):
         self._frame_waits, self._in_turn = False, True
         try:
             self._handle_frames(started_s + MAX_TURN_S)
-        except CannotAnswer as reason:
+        except CannotRespond as reason:
             self._close_with_reason(str(reason))
             return time_s() - started_s
         self._frames.drop_taken()
@@ -188,7 +188,7 @@ class AcceptedConnection(Receiver):
         return time_s() - started_s
 
     def _handle_frames(self, ends_s: float) -> None:
-        """Raises CannotAnswer."""
+        """Raises CannotRespond."""
         frames, requests = self._frames, self._requests
         while True:
             if (requests.waiting or self._peer_slow or self._is_muted) and frames.has_next() and self._must_wait():
@@ -200,7 +200,7 @@ class AcceptedConnection(Receiver):
                 return
             pending = requests.handle(frame)
             if pending is not None:
-                pending.notify = self._answered
+                pending.notify = self._responded
             if requests.throttle_ms:
                 self._mute()
             if self._memory.reserved_bytes:
@@ -263,11 +263,11 @@ class AcceptedConnection(Receiver):
             self._resume()
             self._update_reading()
 
-    def _answered(self) -> None:
+    def _responded(self) -> None:
         """A request that waited has its response, or will have none."""
         try:
-            self._requests.take_answered()
-        except CannotAnswer as reason:
+            self._requests.take_responded()
+        except CannotRespond as reason:
             self._close_with_reason(str(reason))
             return
         if self._requests.throttle_ms:

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.broker.requests.memory import AnswerMemory, RequestMemory
+from coterie.broker.requests.memory import RequestMemory, ResponseMemory
 
 
 class ConnectionMemory:
     """``reserved_bytes`` of a request, 0 where there is none; ``lacking``: whether a request waits for memory."""
 
-    __slots__ = ("_answers", "_progress", "_progress_s", "_requests", "_unread_bytes", "lacking", "reserved_bytes")
+    __slots__ = ("_progress", "_progress_s", "_requests", "_responses", "_unread_bytes", "lacking", "reserved_bytes")
 
-    def __init__(self, requests: RequestMemory, answers: AnswerMemory) -> None:
-        self._requests, self._answers = requests, answers
+    def __init__(self, requests: RequestMemory, responses: ResponseMemory) -> None:
+        self._requests, self._responses = requests, responses
         self.reserved_bytes = 0
         self.lacking = False
         self._unread_bytes = 0
@@ -38,7 +38,7 @@ class ConnectionMemory:
 
     def count_unread(self, size: int) -> None:
         """Sets the bytes of unread responses."""
-        self._answers.change(size - self._unread_bytes)
+        self._responses.change(size - self._unread_bytes)
         self._unread_bytes = size
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from coterie.broker.clients.clients import Clients
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.connection import ClientConnection
-from coterie.broker.requests.memory import AnswerMemory, RequestMemory
+from coterie.broker.requests.memory import RequestMemory, ResponseMemory
 from coterie.broker.settings import BrokerSettings
 
 STOP_GRACE_S = 2.0
@@ -39,7 +39,7 @@ class Accepting(Protocol):
     clock: Clock
     log_lines: LogLines
     request_memory: RequestMemory
-    answer_memory: AnswerMemory
+    response_memory: ResponseMemory
     loop: asyncio.AbstractEventLoop
     max_idle_ms: int
 
@@ -104,7 +104,7 @@ class OpenConnections:
     def abort_stalled(self) -> None:
         """Aborts stalled connections that hold memory while other connections wait for memory."""
         broker = self._broker
-        lacking = broker.request_memory.short or broker.answer_memory.short
+        lacking = broker.request_memory.short or broker.response_memory.short
         limit_s = broker.settings.current.coterie_connections_max_stalled_ms / 1000
         now_s = broker.loop.time()
         for connection in sorted(self.holding, key=lambda connection: connection.last_used_s):

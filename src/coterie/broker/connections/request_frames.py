@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.calls import CannotRespond
 
 _SIZE = struct.Struct(">i")
 SMALLEST_BYTES = 8  # the header of a request without a client id, of the first versions of some APIs
@@ -42,13 +42,13 @@ class RequestFrames:
         return len(self) >= self.needed
 
     def has_next(self) -> bool:
-        """Whether the next frame is whole. Raises CannotAnswer for a size that no request may have."""
+        """Whether the next frame is whole. Raises CannotRespond for a size that no request may have."""
         received = len(self._buffer) - self._at
         if received < 4:
             return False
         (size,) = _SIZE.unpack_from(self._buffer, self._at)
         if not self.smallest <= size <= self.limit:
-            raise CannotAnswer(f"a request of {size} bytes; {self.limit_name} is {self.limit}")
+            raise CannotRespond(f"a request of {size} bytes; {self.limit_name} is {self.limit}")
         self.needed = 4 + int(size)
         return received >= self.needed
 
@@ -58,7 +58,7 @@ class RequestFrames:
         return self._buffer[at : at + 2] == api_key
 
     def take(self) -> bytes | None:
-        """The next frame, its size included; None where it is not whole. Raises CannotAnswer as `has_next`."""
+        """The next frame, its size included; None where it is not whole. Raises CannotRespond as `has_next`."""
         if not self.has_next():
             return None
         at, end = self._at, self._at + self.needed

@@ -1,7 +1,7 @@
 """A connection's requests in their order: each is decoded and handed to its handler, and the responses are encoded.
 
 A response that is there at once is encoded at once, unless others wait before it; a `Pending` stays in the queue until it is
-answered. A request that cannot be served raises CannotAnswer, for which its own connection is closed and no other.
+answered. A request that cannot be served raises CannotRespond, for which its own connection is closed and no other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.wire.codec import unreadable
@@ -62,8 +62,8 @@ class RequestQueue:
         return bool(self.waiting) and self.waiting[-1][2].in_turns
 
     def handle(self, frame: bytes) -> Pending | None:
-        """Hands one frame, its size included, to its handler; returns a response that comes later, by `take_answered`. Raises
-        CannotAnswer."""
+        """Hands one frame, its size included, to its handler; returns a response that comes later, by `take_responded`. Raises
+        CannotRespond."""
         route, broker, call = ROUTES.get(frame[4:8]), self._broker, self.latest
         connection = call.connection
         if connection.authentication is not None and connection.authentication.is_raw:
@@ -75,20 +75,20 @@ class RequestQueue:
                 call = self.latest = Call(head.api_version, intern(head.client_id or ""), connection)
                 route = find_route(head.api_key, head.api_version)
                 if route is None:
-                    raise CannotAnswer(broker.unserved.add(call, head.api_key))
+                    raise CannotRespond(broker.unserved.add(call, head.api_key))
             elif call.api_version != route.version:
                 call = self.latest = Call(route.version, call.client_id, connection)
             if connection.authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
-                raise CannotAnswer(f"{route.name} without authentication")
+                raise CannotRespond(f"{route.name} without authentication")
             body_at = self._body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
             request, _ = route.decode(frame, body_at, broker.max_elements)
         except UNREADABLE as error:
-            raise CannotAnswer(f"a request that cannot be read: {unreadable(error)}") from error
+            raise CannotRespond(f"a request that cannot be read: {unreadable(error)}") from error
         except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left
             text = f"a request whose messages cannot be loaded: {absent}; a later one may be served"
-            raise CannotAnswer(text) from absent
+            raise CannotRespond(text) from absent
         (correlation_id,) = _SIZE.unpack_from(frame, 8)
         return self._handled(route, request, call, correlation_id, len(frame))
 
@@ -99,13 +99,13 @@ class RequestQueue:
         return self._handled(RAW_TOKEN, request_of(frame), call, 0, len(frame))
 
     def _handled(self, route: Route, request: Message, call: Call, correlation_id: int, size: int) -> Pending | None:
-        """Raises CannotAnswer."""
+        """Raises CannotRespond."""
         broker = self._broker
         throttling, throttle_ms = broker.clients.throttling, 0
         began_s = time_s() if throttling.is_active else 0.0
         try:
             result = broker.handlers[route.api_key](broker, request, call)
-        except CannotAnswer:
+        except CannotRespond:
             raise
         except Exception as bug:
             raise self._failed(route, bug) from None
@@ -125,14 +125,14 @@ class RequestQueue:
             result = result.response
         if self.waiting:
             ready = Pending()
-            ready.answer(result)
+            ready.respond(result)
             self.waiting.append((correlation_id, route, ready, throttle_ms))
         else:
             self._put(correlation_id, route, result, throttle_ms)
         return None
 
-    def take_answered(self) -> None:
-        """Encodes the responses at the head of the queue. Raises CannotAnswer where there will be none."""
+    def take_responded(self) -> None:
+        """Encodes the responses at the head of the queue. Raises CannotRespond where there will be none."""
         waiting = self.waiting
         while waiting and waiting[0][2].response is not None:
             correlation_id, route, pending, throttle_ms = waiting.pop(0)
@@ -176,13 +176,13 @@ class RequestQueue:
         self._throttle(response, throttle_ms)
         return route.frame(correlation_id, response)
 
-    def _failed(self, route: Route, error: Exception) -> CannotAnswer:
+    def _failed(self, route: Route, error: Exception) -> CannotRespond:
         """The end of a connection whose request has failed; a bug is logged with its traceback."""
-        if isinstance(error, CannotAnswer):
+        if isinstance(error, CannotRespond):
             return error
         text = "%s from %s failed; its connection is closed"
         logger.error(text, route.name, self.latest.connection.host, exc_info=error)
-        return CannotAnswer("")
+        return CannotRespond("")
 
     def close(self) -> None:
         """Ends the work for responses that nobody will read."""

@@ -28,7 +28,7 @@ from contextlib import suppress
 
 from coterie.broker.groups.coordinator_moves import moved_lines
 from coterie.broker.groups.deadline_timer import DeadlineTimer
-from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, answer
+from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, respond
 from coterie.broker.groups.journal_writer import JournalWriter
 from coterie.broker.groups.lost_commits import log_losses
 from coterie.broker.groups.open_transactions import OpenTransactions
@@ -141,7 +141,7 @@ class GroupCoordinator(ShardHosting):
         try:
             hosted = self._shard_of(command.group_id)
         except Refusal as refusal:
-            token.answer(refuse(command, refusal.code))
+            token.respond(refuse(command, refusal.code))
             return
         ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
         if hosted.shard.consumer_groups or isinstance(command, ConsumerGroupHeartbeatRequest):
@@ -171,13 +171,13 @@ class GroupCoordinator(ShardHosting):
             self._resolve(decision.group.group_id, outcome.resolve, shown)
         if not decision.records:
             in_cluster = hosted.partition.in_cluster
-            answer(hosted.assignments.answerable(outcome.replies) if in_cluster else outcome.replies)
+            respond(hosted.assignments.awaiting_response(outcome.replies) if in_cluster else outcome.replies)
         elif hosted.unreplicated is not None:
             hosted.unreplicated.add(decision)
         elif hosted.partition.sync_due():
-            self._flusher.after_sync(hosted.partition.log, lambda: answer(outcome.replies))
+            self._flusher.after_sync(hosted.partition.log, lambda: respond(outcome.replies))
         else:
-            answer(outcome.replies)
+            respond(outcome.replies)
 
     def _resolve(self, group_id: str, patterns: frozenset[str], may_describe: MayDescribe | None) -> None:
         """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group:
@@ -303,6 +303,6 @@ class GroupCoordinator(ShardHosting):
         self._loading.stop()
         self._write()
         for hosted in self._hosted:
-            answer(hosted.shard.unload())
+            respond(hosted.shard.unload())
             hosted.assignments.resign()
         self.journal.write()

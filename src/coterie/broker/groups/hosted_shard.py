@@ -36,11 +36,11 @@ _STORE_ERRORS = {
 }
 
 
-def answer(replies: Sequence[Reply]) -> None:
+def respond(replies: Sequence[Reply]) -> None:
     """Sends the responses of requests that wait."""
     for reply in replies:
         if isinstance(reply.token, Pending):
-            reply.token.answer(reply.response)
+            reply.token.respond(reply.response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class UnreplicatedDecisions:
     def add(self, decision: Decision) -> None:
         """A decision whose records are in the append."""
         if self._result is not None:
-            self._answer(decision, self._result)
+            self._respond(decision, self._result)
             return
         self._decisions.append(decision)
         if self._timer is None:
@@ -102,13 +102,13 @@ class UnreplicatedDecisions:
             self._timer.cancel()
         decisions, self._decisions = self._decisions, []
         for decision in decisions:
-            self._answer(decision, self._result)
+            self._respond(decision, self._result)
 
-    def _answer(self, decision: Decision, result: ErrorCode) -> None:
+    def _respond(self, decision: Decision, result: ErrorCode) -> None:
         replies = decision.outcome.replies
         if result != ErrorCode.NONE:
             replies = self._shard.append_failed(decision, result).outcome.replies
-        answer(replies)
+        respond(replies)
 
 
 class HostedShard:
@@ -140,7 +140,7 @@ class HostedShard:
         self.unreplicated_offsets = UnreplicatedOffsets()
         replication = self._replication
         self.assignments = UnreplicatedAssignments(
-            self.partition, replication.scheduler, replication.timeout_ms, answer
+            self.partition, replication.scheduler, replication.timeout_ms, respond
         )
         self.loaded = self.resigned = False
         self.losses: list[Loss] = []

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 from coterie.broker.groups.coordinator_moves import CoordinatorElection
-from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, answer
+from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, respond
 from coterie.broker.groups.lost_commits import verdict
 from coterie.broker.groups.open_transactions import OpenTransactions
 from coterie.broker.groups.shard_loading import ShardLoading
@@ -107,7 +107,7 @@ class ShardHosting(ABC):
             return False
         hosted.queue.write()
         hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False
-        answer(hosted.shard.unload())
+        respond(hosted.shard.unload())
         hosted.assignments.resign()
         return True
 

@@ -37,9 +37,9 @@ class UnreplicatedAssignments:
     ``timeout_ms``."""
 
     def __init__(
-        self, partition: Partition, scheduler: Scheduler, timeout_ms: int, answer: Callable[[Sequence[Reply]], None]
+        self, partition: Partition, scheduler: Scheduler, timeout_ms: int, response: Callable[[Sequence[Reply]], None]
     ) -> None:
-        self._partition, self._scheduler, self._timeout_ms, self._answer = partition, scheduler, timeout_ms, answer
+        self._partition, self._scheduler, self._timeout_ms, self._respond = partition, scheduler, timeout_ms, response
         self._end_offset = 0
         self._waiting: deque[_Waiting] = deque()
 
@@ -51,7 +51,7 @@ class UnreplicatedAssignments:
     def _replicated_offset(self) -> int:
         return self._partition.log.replicas_high_watermark or 0
 
-    def answerable(self, replies: list[Reply]) -> list[Reply]:
+    def awaiting_response(self, replies: list[Reply]) -> list[Reply]:
         """The replies that may be sent now, of a partition with replicas; assignments are sent once they are replicated."""
         if self._replicated_offset >= self._end_offset:
             return replies
@@ -67,15 +67,15 @@ class UnreplicatedAssignments:
         replies = []
         while self._waiting and self._waiting[0].end_offset <= self._replicated_offset:
             replies.append(self._next())
-        self._answer(replies)
+        self._respond(replies)
 
     def _time_out(self) -> None:
         """All wait equally long, so it is the first."""
-        self._answer([_refused(self._next(), ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+        self._respond([_refused(self._next(), ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 
     def resign(self) -> None:
         """Another broker coordinates the groups: responses that wait become NOT_COORDINATOR."""
-        self._answer([_refused(self._next(), ErrorCode.NOT_COORDINATOR) for _ in range(len(self._waiting))])
+        self._respond([_refused(self._next(), ErrorCode.NOT_COORDINATOR) for _ in range(len(self._waiting))])
 
     def _next(self) -> Reply:
         first = self._waiting.popleft()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.services import ControlServices, Handler
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownRequest
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def _control(broker: ControlServices, api_key: int, call: Call) -> ControlRequests:
-    """Raises CannotAnswer."""
+    """Raises CannotRespond."""
     if broker.member is None:
-        raise CannotAnswer(broker.unserved.add(call, api_key))
+        raise CannotRespond(broker.unserved.add(call, api_key))
     return broker.member.control
 
 

@@ -18,7 +18,7 @@ from coterie.broker.process.log_lines import LogLines
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
-from coterie.broker.requests.memory import AnswerMemory
+from coterie.broker.requests.memory import ResponseMemory
 from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Turns
@@ -82,7 +82,7 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
     topics: Topics
     fetch_sessions: FetchSessions
     clients: Clients
-    answer_memory: AnswerMemory
+    response_memory: ResponseMemory
     message_sets: MessageSets
     clock: Clock
     turns: Turns

@@ -21,5 +21,5 @@ class Call:
         return self.connection.software.text or self.client_id or "unnamed"
 
 
-class CannotAnswer(Exception):
+class CannotRespond(Exception):
     """A request has no response, and its connection is closed; "" where the reason was logged before."""

@@ -159,7 +159,7 @@ class FetchSessions:
             for index in topic.partitions:
                 partitions.pop((topic.topic_id if session.by_id else topic.topic, index), None)
 
-    def answer(self, fetch: Fetch, read: Read, now_ms: int) -> FetchResponse:
+    def respond(self, fetch: Fetch, read: Read, now_ms: int) -> FetchResponse:
         """The response to ``fetch`` with the records read for it; creates its session, or advances the session's epoch."""
         session = fetch.session
         if session is None:

@@ -47,7 +47,7 @@ class RequestMemory:
             wake()
 
 
-class AnswerMemory:
+class ResponseMemory:
     """coterie.queued.max.response.bytes: the bytes of unread responses. A fetch returns no more than there is
     room for, and waits where there is none."""
 

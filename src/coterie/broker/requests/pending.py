@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.calls import CannotRespond
 from coterie.wire.declaration import Message
 
 
@@ -31,7 +31,7 @@ class Pending:
     may_describe: MayDescribe | None = None  # of a subscription by a regular expression, with an authorizer
     in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
-    def answer(self, response: Message) -> None:
+    def respond(self, response: Message) -> None:
         """To be called once; calls ``notify``."""
         assert self.response is None, "a request was answered twice"
         self.response = response
@@ -50,7 +50,7 @@ class Pending:
 
     def ended(self) -> Message | None:
         """The response; None where the connection is to be closed. Raises the error of a request that a bug has ended."""
-        if self.failure is not None and not isinstance(self.failure, CannotAnswer):
+        if self.failure is not None and not isinstance(self.failure, CannotRespond):
             raise self.failure
         return self.response
 
@@ -60,14 +60,14 @@ class Pending:
         if cancel is not None:
             cancel()
 
-    def answer_with(self, result: Message | Pending | None) -> None:
+    def respond_with(self, result: Message | Pending | None) -> None:
         """Answers with what a handler returned, now or once that is answered; None closes the connection."""
         if result is None:
-            self.fail(CannotAnswer(""))
+            self.fail(CannotRespond(""))
         elif not isinstance(result, Pending):
-            self.answer(result)
+            self.respond(result)
         elif result.response is not None:
-            self.answer(result.response)
+            self.respond(result.response)
         else:
             self.in_turns, self.cancel = result.in_turns, result.abandon
             result.notify = lambda: self._end_as(result)
@@ -76,21 +76,21 @@ class Pending:
         if inner.failure is not None:
             self.fail(inner.failure)
         elif inner.response is not None:
-            self.answer(inner.response)
+            self.respond(inner.response)
 
     def then(self, change: Callable[[Message], Message]) -> Pending:
         """A pending response that is answered with ``change(response)`` when this one is answered."""
         outer = Pending()
         outer.in_turns = self.in_turns
 
-        def answered() -> None:
+        def responded() -> None:
             if self.failure is not None:
                 outer.fail(self.failure)
             elif self.response is not None:
-                outer.answer(change(self.response))
+                outer.respond(change(self.response))
 
         if self.response is not None:
-            answered()
+            responded()
         else:
-            self.notify = answered
+            self.notify = responded
         return outer

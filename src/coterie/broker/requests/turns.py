@@ -111,8 +111,8 @@ class Turns:
                 if long is not None or (timed and self._scheduler.time() > ends_s):
                     return long
         except StopIteration as end:
-            answer: Message | Pending = end.value
-            return answer
+            response: Message | Pending = end.value
+            return response
 
     def aside(self, work: LongWork, then: Callable[[Outcome], None]) -> None:
         """Does ``work`` in a thread, after that before it, and calls ``then`` with its outcome."""
@@ -143,7 +143,7 @@ class _LongRequest:
     def proceed(self, step: Message | Pending | LongWork | None) -> None:
         """After a turn that ended with ``step``."""
         if isinstance(step, Message | Pending):
-            self.pending.answer_with(step)
+            self.pending.respond_with(step)
         elif step is None:
             self._turns.add(partial(self._go_on, None))
         else:

@@ -25,9 +25,9 @@ from coterie.coordinator.transactions.replicated import (
     KeepState,
     RemoveStates,
     ReplicatedTransactions,
-    TransactionAnswer,
     TransactionCommand,
     TransactionEffect,
+    TransactionResult,
     WriteMarkers,
 )
 from coterie.coordinator.transactions.state import BUMPS_FROM, Status, TopicPartition, Transaction
@@ -43,7 +43,7 @@ from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)
 
-Answered = Callable[[TransactionAnswer], None]
+Responded = Callable[[TransactionResult], None]
 
 
 class DeletedTopics(Protocol):
@@ -157,16 +157,16 @@ class ClusterTransactions:
 
     # -- requests -------------------------------------------------------------------------------------------------------
 
-    def submit(self, command: TransactionCommand, answered: Answered) -> None:
-        """``answered`` is called once, perhaps before this returns."""
+    def submit(self, command: TransactionCommand, responded: Responded) -> None:
+        """``responded`` is called once, perhaps before this returns."""
         try:
             if not command.transactional_id:
                 raise Refusal(ErrorCode.INVALID_REQUEST)
             hosted = self._hosted_of(command.transactional_id)
         except Refusal as refusal:
-            answered(TransactionAnswer(answered, refusal.code))
+            responded(TransactionResult(responded, refusal.code))
             return
-        self._act(hosted, hosted.shard.submit(command, answered, self._clock.now_ms()))
+        self._act(hosted, hosted.shard.submit(command, responded, self._clock.now_ms()))
 
     def check_ongoing(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Raises Refusal where the producer has no ongoing transaction with the partition."""
@@ -223,7 +223,7 @@ class ClusterTransactions:
     def _act(self, hosted: HostedTransactions, effects: Iterable[TransactionEffect]) -> None:
         for effect in effects:
             match effect:
-                case TransactionAnswer(token):
+                case TransactionResult(token):
                     assert callable(token), "a request without a way back"
                     token(effect)
                 case KeepState(state):
@@ -293,8 +293,8 @@ class ClusterTransactions:
         """Sends what is due; tries again for as long as markers wait."""
         version = 2 if self.transaction_version() >= BUMPS_FROM else 0  # Kafka 2.6 knows version 0
         for request in self._markers.due(self._clock.now_ms()):
-            answered = partial(self._marked, request)
-            self._peers.send(request.broker, request.message(), WriteTxnMarkersResponse, version, answered)
+            responded = partial(self._marked, request)
+            self._peers.send(request.broker, request.message(), WriteTxnMarkersResponse, version, responded)
         for topic in {topic for topic, _ in self._markers.unknown()} - self._looked_up:
             self._looked_up.add(topic)
             self._deleted_topics.look_up(topic, partial(self._looked, topic))
@@ -310,7 +310,7 @@ class ClusterTransactions:
         if response is None:
             self._markers.failed(request, now_ms)
         else:
-            for one in self._markers.answered(request, codes_of(response), now_ms):
+            for one in self._markers.responded(request, codes_of(response), now_ms):
                 self._complete(one.owner, one.prepared)
         if self._markers:
             self.write_markers()

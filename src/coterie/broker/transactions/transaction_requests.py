@@ -19,7 +19,7 @@ from coterie.coordinator.transactions.replicated import (
     AddToTransaction,
     EndTransaction,
     InitProducer,
-    TransactionAnswer,
+    TransactionResult,
 )
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition
 from coterie.coordinator.transactions.steps import (
@@ -77,23 +77,23 @@ class TransactionRequests:
         """InitProducerIdResponse; without transactional id a new producer id and epoch 0."""
         pending = Pending()
 
-        def answered(answer: TransactionAnswer) -> None:
-            fenced = answer.code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
-            code = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else answer.code
-            pending.answer(
-                InitProducerIdResponse(error_code=code, producer_id=answer.producer_id, producer_epoch=answer.epoch)
+        def responded(result: TransactionResult) -> None:
+            fenced = result.code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
+            code = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else result.code
+            pending.respond(
+                InitProducerIdResponse(error_code=code, producer_id=result.producer_id, producer_epoch=result.epoch)
             )
 
         try:
             claimed = claimed_producer(request)
             if request.transactional_id is None:
-                answered(TransactionAnswer(None, producer_id=self.coordinator.new_producer_id(), epoch=0))
+                responded(TransactionResult(None, producer_id=self.coordinator.new_producer_id(), epoch=0))
                 return pending
         except Refusal as refusal:
-            answered(TransactionAnswer(None, refusal.code))
+            responded(TransactionResult(None, refusal.code))
             return pending
         command = InitProducer(request.transactional_id, request.transaction_timeout_ms, claimed)
-        self.coordinator.submit(command, answered)
+        self.coordinator.submit(command, responded)
         return pending
 
     def add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> Pending:
@@ -105,12 +105,12 @@ class TransactionRequests:
             one = transactions[number]
             results[number] = AddPartitionsToTxnResult(one.transactional_id, added_partitions.rows(one, codes))
             if len(results) == len(transactions):
-                pending.answer(transactions_response(version, [results[n] for n in range(len(transactions))]))
+                pending.respond(transactions_response(version, [results[n] for n in range(len(transactions))]))
 
         for number, one in enumerate(transactions):
             self._add(one, version, partial(added, number))
         if not transactions:
-            pending.answer(transactions_response(version, []))
+            pending.respond(transactions_response(version, []))
         return pending
 
     def _add(self, requested: AddPartitionsToTxnTransaction, version: int, done: Callable[[Codes], None]) -> None:
@@ -126,7 +126,7 @@ class TransactionRequests:
             return
         claim = Claim(claim.producer_id, claim.epoch, version >= FENCED_FROM)
         command = AddToTransaction(name, claim, frozenset(wanted), BUMPS_FROM if from_broker else 0)
-        self.coordinator.submit(command, lambda answer: done(dict.fromkeys(wanted, answer.code)))
+        self.coordinator.submit(command, lambda result: done(dict.fromkeys(wanted, result.code)))
 
     def _verified(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> ErrorCode:
         abortable = Claim(claim.producer_id, claim.epoch, returns_abortable=True)
@@ -141,26 +141,28 @@ class TransactionRequests:
         pending = Pending()
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         if topic is None:  # no coordinator of the group is there yet
-            pending.answer(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            pending.respond(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return pending
         partition = OFFSETS_TOPIC, partition_for(request.group_id, len(topic.partitions))
         command = AddToTransaction(request.transactional_id, _claim(request, version), frozenset({partition}))
-        self.coordinator.submit(command, lambda answer: pending.answer(AddOffsetsToTxnResponse(error_code=answer.code)))
+        self.coordinator.submit(
+            command, lambda result: pending.respond(AddOffsetsToTxnResponse(error_code=result.code))
+        )
         return pending
 
     def end(self, request: EndTxnRequest, version: int) -> Pending:
         """EndTxnResponse, once the decision is kept; the markers follow."""
         pending, bumps_epoch = Pending(), version >= END_TXN_V2_FROM
 
-        def answered(answer: TransactionAnswer) -> None:
-            response = EndTxnResponse(error_code=answer.code)
-            if bumps_epoch and answer.code == ErrorCode.NONE:
-                response.producer_id, response.producer_epoch = answer.producer_id, answer.epoch
-            pending.answer(response)
+        def responded(result: TransactionResult) -> None:
+            response = EndTxnResponse(error_code=result.code)
+            if bumps_epoch and result.code == ErrorCode.NONE:
+                response.producer_id, response.producer_epoch = result.producer_id, result.epoch
+            pending.respond(response)
 
         claim = _claim(request, version)
         self.coordinator.submit(
-            EndTransaction(request.transactional_id, claim, request.committed, bumps_epoch), answered
+            EndTransaction(request.transactional_id, claim, request.committed, bumps_epoch), responded
         )
         return pending
 
@@ -243,7 +245,7 @@ class _MarkerWait:
     def _done(self) -> None:
         self._left -= 1
         if not self._left:
-            self.pending.answer(self._response)
+            self.pending.respond(self._response)
 
 
 def _decided(end: Callable[[ErrorCode], None], error: ReplicaError | None) -> None:

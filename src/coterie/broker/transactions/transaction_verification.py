@@ -37,7 +37,7 @@ class PartOfTransaction:
     adds: bool
     done: Callable[[Codes], None]
 
-    def answer(self, code: ErrorCode) -> None:
+    def respond(self, code: ErrorCode) -> None:
         """The same code for every partition."""
         self.done(dict.fromkeys(self.partitions, code))
 
@@ -58,7 +58,7 @@ class TransactionVerification:
         try:
             broker = self._view.coordinator(topic, part.transactional_id, ("", 0)).broker_id
         except Refusal as refusal:
-            part.answer(refusal.code)
+            part.respond(refusal.code)
             return
         if broker == self._view.node_id:
             self._here(part)
@@ -69,7 +69,7 @@ class TransactionVerification:
     def _here(self, part: PartOfTransaction) -> None:
         if part.adds:
             added = AddToTransaction(part.transactional_id, part.claim, frozenset(part.partitions), BUMPS_FROM)
-            self._coordinator.submit(added, lambda answer: part.answer(answer.code))
+            self._coordinator.submit(added, lambda response: part.respond(response.code))
             return
         codes = {}
         for partition in part.partitions:
@@ -91,7 +91,7 @@ class TransactionVerification:
         if rest:
             self._waiting[broker] = rest
 
-        def answered(response: AddPartitionsToTxnResponse | None) -> None:
+        def responded(response: AddPartitionsToTxnResponse | None) -> None:
             self._busy.discard(broker)
             codes = {} if response is None else _codes_of(response)
             for part in parts.values():
@@ -100,7 +100,7 @@ class TransactionVerification:
             self._send(broker)
 
         message = AddPartitionsToTxnRequest(transactions=[_transaction(part) for part in parts.values()])
-        self._peers.send(broker, message, AddPartitionsToTxnResponse, VERSION, answered)
+        self._peers.send(broker, message, AddPartitionsToTxnResponse, VERSION, responded)
 
 
 def _transaction(part: PartOfTransaction) -> AddPartitionsToTxnTransaction:

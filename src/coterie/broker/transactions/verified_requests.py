@@ -92,7 +92,7 @@ class VerifiedRequests:
                 batches[partition].code = for_produce(code, batches[partition].claim, adds=adds)
             left -= 1
             if not left:
-                pending.answer_with(carry_out(checks))
+                pending.respond_with(carry_out(checks))
 
         adds, name = version >= PRODUCE_V2_FROM, request.transactional_id
         assert name is not None, "records of a transaction came without its id"
@@ -144,7 +144,7 @@ class VerifiedRequests:
             if not needs_verification(partition.log, claim):
                 return submit()
         except Refusal as refusal:
-            pending.answer(refuse(request, refusal.code))
+            pending.respond(refuse(request, refusal.code))
             return pending
         guard = guard_of(partition.log, partition.leader_epoch, claim)
 
@@ -156,9 +156,9 @@ class VerifiedRequests:
                 except Refusal as refusal:
                     code = LATER_IN_A_GROUP.get(refusal.code, refusal.code)
             if code == ErrorCode.NONE:
-                pending.answer_with(submit())
+                pending.respond_with(submit())
             else:
-                pending.answer(refuse(request, code))
+                pending.respond(refuse(request, code))
 
         adds = version >= TXN_OFFSET_COMMIT_V2_FROM
         part = PartOfTransaction(request.transactional_id, claim, ((OFFSETS_TOPIC, index),), adds, done)

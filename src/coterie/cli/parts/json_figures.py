@@ -92,11 +92,11 @@ class ReportPage(TypedDict):
     page: str
 
 
-class DifferingAnswer(TypedDict):
+class DifferingResponseDocument(TypedDict):
     """A request with the broker's response and the recorded one, field by field as the wire's schema names them."""
 
     request: dict[str, Any]
-    answer: Any
+    response: Any
     kafka: Any
 
 
@@ -161,7 +161,7 @@ class CertificateFigures(TypedDict):
     asked: int
     different: int
     rules: dict[str, str]
-    differences: list[DifferingAnswer]
+    differences: list[DifferingResponseDocument]
 
 
 class DemoCheck(TypedDict):

@@ -39,7 +39,7 @@ class UsersAdmin(Admin):
 
     async def _alter(self, request: AlterUserScramCredentialsRequest) -> None:
         response: AlterUserScramCredentialsResponse = await self._cluster.request_controller(
-            request, lambda answered: answered.results
+            request, lambda responded: responded.results
         )
         for result in response.results:
             check(result.error_code, result.error_message)
@@ -47,7 +47,7 @@ class UsersAdmin(Admin):
     async def users(self) -> dict[str, dict[str, int]]:
         """The iterations by mechanism of each user. Raises KafkaError."""
         response: DescribeUserScramCredentialsResponse = await self._cluster.request_controller(
-            DescribeUserScramCredentialsRequest(None), lambda answered: [answered]
+            DescribeUserScramCredentialsRequest(None), lambda responded: [responded]
         )
         check(response.error_code, response.error_message)
         names = {number: name for name, number in NUMBERS.items()}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.client.connection.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, answer_type, encoded
+from coterie.client.connection.handshake import MAX_RESPONSE_BYTES, Handshake, VersionTable, encoded, response_type
 from coterie.client.connection.unreachable import UNREACHABLE, is_tls_error, not_opened
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -58,7 +58,7 @@ class BrokerSocket:
         context = security.context()
         self._client_id, self._timeout_s = client_id, timeout_s
         self._correlation_id = 0
-        self._unanswered: deque[int] = deque()
+        self._without_response: deque[int] = deque()
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except UNREACHABLE as error:
@@ -103,7 +103,7 @@ class BrokerSocket:
         version = self.versions.choose(type(request), highest)
         correlation_id = self._correlation_id + 1
         self._send_frame(correlation_id, encoded(correlation_id, self._client_id, request, version))
-        return answer_type(request), version
+        return response_type(request), version
 
     def receive(self, awaited: Awaited) -> Any:
         """The answer to the oldest request that was only sent. Raises KafkaError NETWORK_EXCEPTION."""
@@ -119,16 +119,16 @@ class BrokerSocket:
             self._socket.sendall(frame)
         except OSError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection was lost: {error}") from error
-        self._unanswered.append(self._correlation_id)
+        self._without_response.append(self._correlation_id)
 
     def _frame(self) -> bytes:
         self._incoming.deadline_s = time.monotonic() + self._timeout_s
         try:
             size = int.from_bytes(self._receive(4), "big", signed=True)
-            if not 4 <= size <= MAX_ANSWER_BYTES:
+            if not 4 <= size <= MAX_RESPONSE_BYTES:
                 raise ConnectionError(f"a response claims a size of {size} bytes")
             frame = self._receive(size)
-            if int.from_bytes(frame[:4], "big", signed=True) != self._unanswered.popleft():
+            if int.from_bytes(frame[:4], "big", signed=True) != self._without_response.popleft():
                 raise ConnectionError("the broker answered a request that was not sent")
         except OSError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection was lost: {error}") from error

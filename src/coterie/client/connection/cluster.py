@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.client.connection.shared_work import Shared
 from coterie.client.connection.unreachable import is_unresolved
 from coterie.client.errors import AuthenticationError, BootstrapError, ConfigError, KafkaError, check
@@ -71,12 +71,12 @@ class Cluster:
         self.require_loop()
         try:
             async with asyncio.timeout(self.timeout_s):
-                return await self._first_that_answers()
+                return await self._first_that_responds()
         except TimeoutError:
             text = f"no broker answers within {self.timeout_s:g} s"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from None
 
-    async def _first_that_answers(self) -> Connection:
+    async def _first_that_responds(self) -> Connection:
         """One that is open and idle, else one that is open; else the brokers are tried in turn, and a further one after
         NEXT_BROKER_S without a response: a dead machine says nothing for as long as a connection may take. At last those of
         bootstrap.servers, which may have changed (KIP-899)."""
@@ -154,7 +154,7 @@ class Cluster:
     async def request(self, request: Message, node_id: int | None = None) -> Any:
         """Sends to that broker, or to any. Raises KafkaError."""
         connection = await (self.any_connection() if node_id is None else self.connection(node_id))
-        return await connection.request(request, answer_type(request), self.timeout_s)
+        return await connection.request(request, response_type(request), self.timeout_s)
 
     async def request_controller(self, request: Message, results: Callable[[Any], Iterable[Any]]) -> Any:
         """Sends what the controller alone carries out: to any broker, which may be it, and where one of the ``results`` of the
@@ -173,12 +173,12 @@ class Cluster:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return response
 
-    async def request_unadvertised(self, request: Message, answer: type[M], node_id: int) -> M:
+    async def request_unadvertised(self, request: Message, response: type[M], node_id: int) -> M:
         """Sends version 0 of an API that brokers do not tell of, on a connection of its own, since a broker that does
         not know it closes that. Raises KafkaError, then UNSUPPORTED_VERSION."""
         connection = await self.connection(node_id, "unadvertised")
         try:
-            return await connection.request_version(request, answer, 0, self.timeout_s)
+            return await connection.request_version(request, response, 0, self.timeout_s)
         except KafkaError as error:
             if error.code == ErrorCode.NETWORK_EXCEPTION:
                 text = "this broker is not coterie and cannot be asked that"

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from coterie.client.connection.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, encoded
+from coterie.client.connection.handshake import MAX_RESPONSE_BYTES, Handshake, VersionTable, encoded
 from coterie.client.connection.unreachable import UNREACHABLE, not_opened
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -18,7 +18,7 @@ from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
-Answered = Callable[[bytes], object]
+Responded = Callable[[bytes], object]
 NEVER_S = float("inf")
 
 RETIRED_AFTER = 0.85  # of the time that a login lasts
@@ -33,8 +33,8 @@ class _Callee:
 
     __slots__ = ("_failed", "_is_done", "set_result")
 
-    def __init__(self, answered: Answered, failed: Callable[[Exception], object]) -> None:
-        self.set_result = answered
+    def __init__(self, responded: Responded, failed: Callable[[Exception], object]) -> None:
+        self.set_result = responded
         self._failed, self._is_done = failed, False
 
     def done(self) -> bool:
@@ -49,7 +49,7 @@ class Connection(FrameReceiver):
     """Use `connect`; then `request`. Broken or closed, every waiting request gets KafkaError NETWORK_EXCEPTION."""
 
     def __init__(self, client_id: str) -> None:
-        super().__init__(MAX_ANSWER_BYTES)
+        super().__init__(MAX_RESPONSE_BYTES)
         self.client_id = client_id
         self.versions: VersionTable | None = None
         self.closed = False
@@ -196,14 +196,14 @@ class Connection(FrameReceiver):
         request: Message,
         version: int,
         timeout_s: float,
-        answered: Answered,
+        responded: Responded,
         failed: Callable[[Exception], object],
     ) -> None:
-        """Sends a request; no task waits for its response. Calls ``answered`` with the frame, for `decoded`, or ``failed`` with
+        """Sends a request; no task awaits its response. Calls ``responded`` with the frame, for `decoded`, or ``failed`` with
         KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT. Raises KafkaError for a request that cannot be sent."""
         correlation_id = self._next_id()
         self._write(correlation_id, encoded(correlation_id, self.client_id, request, version))
-        self._waiting[correlation_id] = _Callee(answered, failed)
+        self._waiting[correlation_id] = _Callee(responded, failed)
         self._expect(correlation_id, timeout_s)
 
     def decoded(self, response: type[M], frame: bytes, version: int) -> M:

@@ -17,7 +17,7 @@ from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "coterie"
-MAX_ANSWER_BYTES = 512 * 1024 * 1024
+MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 _API_VERSIONS_FIRST_TRY = 3  # the first that names the software
 # What encoding a request raises for a value that the wire cannot carry: text that is no Unicode or too long (ValueError),
 # numbers out of range (struct.error), other types.
@@ -33,7 +33,7 @@ def encoded(correlation_id: int, client_id: str, request: Message, version: int)
         raise KafkaError(ErrorCode.INVALID_REQUEST, text) from error
 
 
-def answer_type(request: Message) -> Any:
+def response_type(request: Message) -> Any:
     """The class of a request's answer, which is of the same module."""
     kind = type(request)
     return getattr(sys.modules[kind.__module__], f"{kind.__name__.removesuffix('Request')}Response")

@@ -134,14 +134,14 @@ class ClassicMembership(Membership):
             text = "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
 
-    def _answered(self, request: Message, response: Message) -> None:
+    def _responded(self, request: Message, response: Message) -> None:
         if isinstance(response, LeaveGroupResponse):
             code = leave_refusal(response)
             if code:
                 logger.warning("leaving group %s was refused: %s", self._group_id, code.name)
             return
         self.counts[_COUNTED.get(type(response), "heartbeats")] += 1
-        self.machine.answered(request, response, now_ms())
+        self.machine.responded(request, response, now_ms())
 
     # -- topics -----------------------------------------------------------------------------------------------------------
 

@@ -267,7 +267,7 @@ class Committer:
             what = self.machine.request_failed(token, error.code, now_ms(), jitter(), is_final=is_final)
         else:
             try:
-                what = self.machine.answered(token, response, now_ms(), jitter())
+                what = self.machine.responded(token, response, now_ms(), jitter())
             except Exception as bug:
                 self.machine.request_abandoned(token)
                 self._fail(ClientBugError(bug))

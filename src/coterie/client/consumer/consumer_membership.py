@@ -128,10 +128,10 @@ class ConsumerMembership(Membership):
         text = str(error).removeprefix(f"{error.code.name}: ")
         self.machine.failed(error.code, text)
 
-    def _answered(self, request: Message, response: Message) -> None:
+    def _responded(self, request: Message, response: Message) -> None:
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
         self.counts["joins" if request.member_epoch == 0 else "heartbeats"] += 1
-        self.machine.answered(request, response, now_ms())
+        self.machine.responded(request, response, now_ms())
 
     # -- topics -----------------------------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ class Fetcher:
             response = await connection.request(
                 sent.request, FetchResponse, self._cluster.timeout_s + 1, highest=highest
             )
-            arrived = machine.answered(sent, response, now_ms(), jitter())
+            arrived = machine.responded(sent, response, now_ms(), jitter())
         except Exception as raised:  # the next poll raises a bug, and the partitions are read on
             error = client_error(raised)
             if error.retriable:

@@ -58,7 +58,7 @@ class HeartbeatThread:
         self.sent = 0  # heartbeats that the loop was too late for
         self._client_id, self._on_bug, self._security = client_id, on_bug, security
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
-        self._answered = threading.Event()
+        self._responded = threading.Event()
         self._stopped = False
         self._woken = threading.Event()
         self._socket: BrokerSocket | None = None
@@ -99,21 +99,21 @@ class HeartbeatThread:
             self._tell_if_held(time.monotonic() - due_s)
             if pulse is not None and self.pulse is pulse:
                 due_s = time.monotonic() + pulse.interval_s
-                if not self._loop_answers() and self.pulse is pulse:
+                if not self._loop_responds() and self.pulse is pulse:
                     self._stand_in(pulse)
         self._close()
 
-    def _loop_answers(self) -> bool:
+    def _loop_responds(self) -> bool:
         """Whether the loop takes a turn within the grace."""
-        self._answered.clear()
+        self._responded.clear()
         try:
-            self._loop.call_soon_threadsafe(self._answered.set)
+            self._loop.call_soon_threadsafe(self._responded.set)
         except RuntimeError:  # it is closed
             return True
         wake_s = time.monotonic() + GRACE_S
-        answered = self._answered.wait(GRACE_S)
+        responded = self._responded.wait(GRACE_S)
         self._tell_if_held(time.monotonic() - wake_s)
-        return answered
+        return responded
 
     def _stand_in(self, pulse: Pulse) -> None:
         now_s = time.monotonic()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.errors import ClientBugError, KafkaError
 from coterie.client.pauses import clock
@@ -246,10 +246,10 @@ class Membership(ABC):
         try:
             connection = await self._cluster.coordinator_connection(self._coordinator)
             self._check_version(request, connection.version_of(type(request)))
-            response = await connection.request(request, answer_type(request), self._timeout_s(request))
+            response = await connection.request(request, response_type(request), self._timeout_s(request))
             code = getattr(response, "error_code", ErrorCode.NONE)
             self._cluster.waits.responded(f"the response to {type(request).__name__.removesuffix('Request')}", code)
-            self._answered(request, response)
+            self._responded(request, response)
         except KafkaError as error:
             if error.code == ErrorCode.UNSUPPORTED_VERSION:
                 self._unsupported(error)
@@ -266,7 +266,7 @@ class Membership(ABC):
         self._fail(error)
 
     @abstractmethod
-    def _answered(self, request: Message, response: Message) -> None:
+    def _responded(self, request: Message, response: Message) -> None:
         """The response, counted, to the machine."""
 
     # -- topics -----------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def list_offsets_steps(
             elif response is None:
                 lookup.failed(effect, code, now_ms(), jitter())
             else:
-                lookup.answered(effect, response, now_ms(), jitter())
+                lookup.responded(effect, response, now_ms(), jitter())
                 if arrived is not None:
                     arrived({tp: lookup.offsets[tp] for tp in effect.partitions if tp in lookup.offsets})
         due_ms = lookup.next_deadline_ms()
@@ -90,7 +90,7 @@ def offset_fetch_steps(
         elif response is None:
             lookup.failed(effect, code, now_ms(), jitter(), is_final=is_final)
         else:
-            lookup.answered(effect, response, now_ms(), jitter())
+            lookup.responded(effect, response, now_ms(), jitter())
     if lookup.failure is not None:
         raise failed or error_about(lookup.failure.code, lookup.failure.where or f"group {group}")
     return lookup.offsets

@@ -217,9 +217,9 @@ class Sender:
                 connection.tell(effect.request)
                 loop.call_soon(self._sent, token)
             else:
-                answered = functools.partial(self._answered, connection, token, version)
+                responded = functools.partial(self._responded, connection, token, version)
                 failed = functools.partial(self._failed, token)
-                connection.begin(effect.request, version, self._cluster.timeout_s, answered, failed)
+                connection.begin(effect.request, version, self._cluster.timeout_s, responded, failed)
         except Exception as error:
             loop.call_soon(self._failed, token, error)
 
@@ -227,7 +227,7 @@ class Sender:
         now_ms = clock.now_ms()
         self._run(now_ms, self.machine.sent, token, now_ms)
 
-    def _answered(self, connection: Connection, token: int, version: int, frame: bytes) -> None:
+    def _responded(self, connection: Connection, token: int, version: int, frame: bytes) -> None:
         try:
             response = connection.decoded(ProduceResponse, frame, version)
         except Exception as error:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
-from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.handshake import response_type
 from coterie.client.errors import ClientBugError, FatalError, KafkaError, TransactionAbortableError, client_error
 from coterie.client.pauses import clock
 from coterie.client.pauses.loop_clock import until_due
@@ -281,7 +281,7 @@ class TransactionManager:
             self.attempt_error, code, is_final = error, error.code, is_closed or not error.retriable
         now_ms, jitter = clock.now_ms(), clock.jitter()
         if response is not None:
-            self._machine.answered(response, now_ms, jitter)
+            self._machine.responded(response, now_ms, jitter)
         elif isinstance(effect, LookUpCoordinatorOf):
             self._machine.coordinator_looked_up(code, now_ms, jitter, is_final=is_final)
         else:
@@ -293,7 +293,9 @@ class TransactionManager:
         connection = await self._cluster.coordinator_connection(effect.node_id)
         if isinstance(request, TxnOffsetCommitRequest):
             _check_member(request, connection.version_of(TxnOffsetCommitRequest))
-        return await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=effect.highest)
+        return await connection.request(
+            request, response_type(request), self._cluster.timeout_s, highest=effect.highest
+        )
 
     def _ended(self, effect: TransactionCallEnded) -> None:
         error: Exception | None = None

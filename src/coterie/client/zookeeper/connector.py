@@ -177,22 +177,22 @@ class ZooKeeperConsumer:
         machine = self.machine
         match effect:
             case StopFetchers():
-                machine.answer(self._stop_fetchers())
+                machine.respond(self._stop_fetchers())
             case ConsumedOffsets():
-                machine.answer(self._consumed())
+                machine.respond(self._consumed())
             case StartFetchers(infos):
                 self._start_fetchers(infos)
-                machine.answer()
+                machine.respond()
             case GiveUp(message):
                 self.failures.append(message)
                 self._failed(ConsumerRebalanceFailed(message), fatal=False)
-                machine.answer()
+                machine.respond()
             case _:
                 self._ask(effect)
 
     def _ask(self, operation: Any) -> None:
         try:
-            answer = self._session.apply(operation)
+            response = self._session.apply(operation)
         except ConnectionLost as error:
             self.machine.refuse(error)
             self._take_in()
@@ -203,7 +203,7 @@ class ZooKeeperConsumer:
             self.machine.refuse(error)
         else:
             self._take_in()
-            self.machine.answer(answer)
+            self.machine.respond(response)
 
     # -- fetchers and streams -------------------------------------------------------------------------------------------
 

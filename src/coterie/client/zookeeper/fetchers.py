@@ -231,7 +231,7 @@ class _Fetcher(threading.Thread):
             match effect:
                 case SendFetch():
                     response = connection.request(effect.request, highest=topic_names.FETCH)
-                    self._machine.answered(effect, response, now_ms(), jitter())
+                    self._machine.responded(effect, response, now_ms(), jitter())
                 case RefreshMetadata():
                     leaderless = [where for where, position in self._machine.positions.items() if position.leader_due]
                     self._machine.metadata_refreshed(effect, now_ms(), jitter())

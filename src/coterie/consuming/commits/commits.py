@@ -34,7 +34,7 @@ NOT_A_MEMBER = ("", -1)
 
 
 class SendCommit(NamedTuple):
-    """Send to that broker, then call `Commits.answered` or `Commits.request_failed`."""
+    """Send to that broker, then call `Commits.responded` or `Commits.request_failed`."""
 
     node_id: int
     request: OffsetCommitRequest
@@ -144,7 +144,7 @@ class Commits:
             if commit.is_sync:
                 return
 
-    def answered(self, token: int, response: OffsetCommitResponse, now_ms: float, jitter: float) -> Verdict:
+    def responded(self, token: int, response: OffsetCommitResponse, now_ms: float, jitter: float) -> Verdict:
         """The response to `SendCommit`, also when the commit has ended meanwhile. The verdict has been applied to the member
         and to the cluster's metadata."""
         code, partition = first_error(response)

@@ -15,7 +15,7 @@ from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEp
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendFetch:
-    """Send to that broker, then call `answered`, `failed` or `refused` with this effect. The response is
+    """Send to that broker, then call `responded`, `failed` or `refused` with this effect. The response is
     for ``positions``: a partition that has another one by then was sought or assigned again. ``by_id``: every topic is named by
     its id too, so that versions above `wire.topic_names.FETCH` may be used."""
 

@@ -151,10 +151,10 @@ class Fetching(FetchOutcomes):
 
     # -- inputs from the driver ---------------------------------------------------------------------------------------
 
-    def answered(self, sent: SendFetch, response: FetchResponse, now_ms: float, jitter: float) -> bool:
+    def responded(self, sent: SendFetch, response: FetchResponse, now_ms: float, jitter: float) -> bool:
         """Whether there is something new for the caller of poll: records, a reset, damage."""
         node = self._ended(sent)
-        code = node.session.answered(response)
+        code = node.session.responded(response)
         if code:
             was_lost, node.session_lost = node.session_lost, node.session.is_lost(code)
             if was_lost or not node.session_lost:  # a lost session begins again at once, but only once
@@ -166,19 +166,19 @@ class Fetching(FetchOutcomes):
             self._moved |= {topic for topic, _ in moved}
             self._checked_version = -1  # the new leader's log may lack a position
         arrived = False
-        answered = set()
+        responded = set()
         for topic in response.responses:
             for data in topic.partitions:
                 where = TopicPartition(topic.topic, data.partition_index)
                 position = self._current(sent, where)
                 if position is not None:
-                    answered.add(where)
+                    responded.add(where)
                     if where in moved:
                         position.read_replica = None
                         continue
                     arrived = self._take_in(where, position, sent, data, now_ms, jitter) or arrived
         for where, position in sent.positions.items():
-            if position.retries is not None and where not in answered:
+            if position.retries is not None and where not in responded:
                 succeeded(position)  # a session's response leaves out what has no news
         return arrived
 

@@ -73,7 +73,7 @@ class FetchSession:
         """Whether the next request, or the one under way, names all that is wanted."""
         return self._epoch in _FULL_FETCH
 
-    def answered(self, response: FetchResponse) -> ErrorCode:
+    def responded(self, response: FetchResponse) -> ErrorCode:
         """The error of the whole response, NONE for one that may be read; the session goes on as it has it. NETWORK_EXCEPTION
         where a response does not name the partitions that it must (verifyFullFetchResponsePartitions, and
         verifyIncrementalFetchResponsePartitions). Topics that the response names by id are given their names."""

@@ -111,8 +111,8 @@ def _newcomer(
     if static is None:
         if ctx.api_version >= MEMBER_ID_REQUIRED_FROM:
             deadline_ms = ctx.now_ms + request.session_timeout_ms
-            answer = join_refused(request, ErrorCode.MEMBER_ID_REQUIRED, member_id)
-            return Outcome([e.MemberIdReserved(member_id, deadline_ms)], [Reply(ctx.token, answer)])
+            response = join_refused(request, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return Outcome([e.MemberIdReserved(member_id, deadline_ms)], [Reply(ctx.token, response)])
         return _add(group, request, member_id, protocols, ctx, config)
     old_member_id = group.static_members.get(static)
     if old_member_id is None:
@@ -165,10 +165,12 @@ def _known(group: Group, member: Member, request: JoinGroupRequest, protocols: P
     rejoined = e.MemberRejoined(
         member.member_id, protocols, fresh.session_timeout_ms, fresh.rebalance_timeout_ms, ctx.token, cause
     )
-    return Outcome([rejoined], _answer_superseded(group, member.member_id, request, ErrorCode.REBALANCE_IN_PROGRESS))
+    return Outcome(
+        [rejoined], _respond_to_superseded(group, member.member_id, request, ErrorCode.REBALANCE_IN_PROGRESS)
+    )
 
 
-def _answer_superseded(group: Group, member_id: str, request: JoinGroupRequest, code: ErrorCode) -> list[Reply]:
+def _respond_to_superseded(group: Group, member_id: str, request: JoinGroupRequest, code: ErrorCode) -> list[Reply]:
     """A second JoinGroup of a member while its first one waits: the first receives a response too."""
     earlier = group.waiting_joins.get(member_id)
     return [] if earlier is None else [Reply(earlier, join_refused(request, code, member_id))]
@@ -201,7 +203,7 @@ def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: M
     assert group.phase != EMPTY, f"group {group.group_id} is Empty and yet maps {new.group_instance_id}"
     new = replace(new, is_new=False, assignment=old.assignment)
     cause = _cause("static_member_returned", request, new.member_id, ctx)
-    fenced = _answer_superseded(group, old.member_id, request, ErrorCode.FENCED_INSTANCE_ID)
+    fenced = _respond_to_superseded(group, old.member_id, request, ErrorCode.FENCED_INSTANCE_ID)
     if old.member_id in group.waiting_syncs:
         fenced.append(Reply(group.waiting_syncs[old.member_id], sync_refused(ErrorCode.FENCED_INSTANCE_ID)))
     if group.phase == STABLE and _protocol_if(group, old, new) == group.protocol:
@@ -230,10 +232,10 @@ def _replace_quietly(
     is_leader = after.leader == new.member_id
     if ctx.api_version >= SKIP_ASSIGNMENT_FROM:
         # KIP-814: the restarted leader learns that it leads, and that it need not assign.
-        answer = current_generation(after, new.member_id, with_members=is_leader, skip_assignment=is_leader)
+        response = current_generation(after, new.member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
         # With the old leader's id in the response an older client acts as a follower and computes no assignment.
-        answer = current_generation(after, new.member_id, with_members=False, leader=old_leader)
+        response = current_generation(after, new.member_id, with_members=False, leader=old_leader)
 
     def failed(code: ErrorCode) -> Outcome:
         # Kafka's response names the generation that goes on without the new id.
@@ -243,6 +245,6 @@ def _replace_quietly(
 
     return Outcome(
         [e.StaticMemberReplaced(old.member_id, new, None, cause, False), stored],
-        [*fenced, Reply(ctx.token, answer)],
+        [*fenced, Reply(ctx.token, response)],
         on_append_error=failed,
     )

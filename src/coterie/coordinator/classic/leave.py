@@ -33,10 +33,10 @@ def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context, config:
         code = _leave_one(group, identity, gone, outcome, config)
         results.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
     if batch:
-        answer = LeaveGroupResponse(error_code=ErrorCode.NONE, members=results)
+        response = LeaveGroupResponse(error_code=ErrorCode.NONE, members=results)
     else:
-        answer = LeaveGroupResponse(error_code=results[0].error_code)
-    outcome.replies.append(Reply(ctx.token, answer))
+        response = LeaveGroupResponse(error_code=results[0].error_code)
+    outcome.replies.append(Reply(ctx.token, response))
     return outcome
 
 

@@ -56,8 +56,8 @@ def _keep_assignment(group: Group, request: SyncGroupRequest, ctx: Context, supe
     cause = Cause("assignment_not_stored", request.member_id, ctx.client_id, request.group_instance_id)
 
     def failed(code: ErrorCode) -> Outcome:
-        answer = sync_refused(group_store_error(code))
-        replies = [*superseded, *(Reply(token, answer) for token in waiting.values())]
+        response = sync_refused(group_store_error(code))
+        replies = [*superseded, *(Reply(token, response) for token in waiting.values())]
         return Outcome([e.AssignmentLost(cause)], replies, deadlines)
 
     return Outcome(

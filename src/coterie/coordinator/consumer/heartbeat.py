@@ -46,7 +46,7 @@ def decide_consumer_heartbeat(
 ) -> Outcome:
     """Everything that one heartbeat does. Raises Refusal."""
     if _changes_nothing(group, request, ctx):
-        reply, deadline = _answer(request.member_id, request.member_epoch, ctx, config)
+        reply, deadline = _respond(request.member_id, request.member_epoch, ctx, config)
         return Outcome([], [reply], [deadline])
     check_request(request, ctx.api_version, config.consumer_group_assignors)
     if not exists and request.member_epoch != JOIN_GROUP_EPOCH:
@@ -66,7 +66,7 @@ def decide_consumer_heartbeat(
         assignment = Assignment(
             [TopicPartitions(topic_id, numbers) for topic_id, numbers in partitions_by_topic(current.assigned)]
         )
-    reply, deadline = _answer(after.member_id, current.member_epoch, ctx, config, assignment)
+    reply, deadline = _respond(after.member_id, current.member_epoch, ctx, config, assignment)
     outcome.replies.append(reply)
     outcome.deadlines.append(deadline)
     return outcome
@@ -88,7 +88,7 @@ def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatReques
     )
 
 
-def _answer(
+def _respond(
     member_id: str, member_epoch: int, ctx: Context, config: CoordinatorConfig, assignment: Assignment | None = None
 ) -> tuple[Reply, tuple[str, int]]:
     """The response, and the member's session from its start."""

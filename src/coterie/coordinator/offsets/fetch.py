@@ -32,10 +32,10 @@ def fetch_offsets(
         for topic, partition in offsets:  # a pending offset alone is left out, even as unstable
             requested.setdefault(topic, []).append(partition)
         topics = requested.items()
-    answer: list[tuple[str, list[OffsetFetchResponsePartition]]] = []
+    response: list[tuple[str, list[OffsetFetchResponsePartition]]] = []
     for topic, partitions in topics:
         fetched: list[OffsetFetchResponsePartition] = []
-        answer.append((topic, fetched))
+        response.append((topic, fetched))
         for partition in partitions:
             committed = offsets.get((topic, partition))
             is_unstable = (topic, partition) in unstable_partitions
@@ -50,4 +50,4 @@ def fetch_offsets(
                         partition, committed.offset, committed.leader_epoch, committed.metadata, 0
                     )
                 )
-    return answer
+    return response

@@ -44,7 +44,7 @@ class UnmarkedTransaction:
 
 @dataclass(eq=False, slots=True)
 class MarkerRequest:
-    """Markers for one broker; pass the response to `MarkerQueue.answered`, or call `MarkerQueue.failed`."""
+    """Markers for one broker; pass the response to `MarkerQueue.responded`, or call `MarkerQueue.failed`."""
 
     broker: int
     partitions: dict[UnmarkedTransaction, list[TopicPartition]] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class MarkerQueue:
         self._busy.update(requests)
         return list(requests.values())
 
-    def answered(
+    def responded(
         self, request: MarkerRequest, codes: Mapping[tuple[int, TopicPartition], int], now_ms: int
     ) -> list[UnmarkedTransaction]:
         """Returns the transactions that have all their markers now. A partition without a code is tried again, as one with
@@ -148,7 +148,7 @@ class MarkerQueue:
 
     def failed(self, request: MarkerRequest, now_ms: int) -> None:
         """No response came: the markers may be written or not."""
-        self.answered(request, {}, now_ms)
+        self.responded(request, {}, now_ms)
 
     def _has_marker(self, one: UnmarkedTransaction, partition: TopicPartition) -> bool:
         """Whether it was the last one of the transaction."""

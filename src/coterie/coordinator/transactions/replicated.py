@@ -60,7 +60,7 @@ TransactionCommand = InitProducer | AddToTransaction | EndTransaction
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionAnswer:
+class TransactionResult:
     """The answer to the request of that token; the producer id and epoch of InitProducer and of an end of version 2."""
 
     token: object
@@ -90,7 +90,7 @@ class RemoveStates:
     expired: tuple[Transaction, ...]
 
 
-TransactionEffect = TransactionAnswer | KeepState | WriteMarkers | RemoveStates
+TransactionEffect = TransactionResult | KeepState | WriteMarkers | RemoveStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Pending:
     """A state that is being kept or removed, and the response that waits for it, if any."""
 
     state: Transaction
-    answer: TransactionAnswer | None
+    response: TransactionResult | None
 
 
 class ReplicatedTransactions:
@@ -119,14 +119,14 @@ class ReplicatedTransactions:
     def submit(self, command: TransactionCommand, token: object, now_ms: int) -> list[TransactionEffect]:
         """The answer is among these effects, or among those of `kept`."""
         try:
-            state, answer = self._decide(command, token, now_ms)
+            state, result = self._decide(command, token, now_ms)
         except Refusal as refusal:
-            return [TransactionAnswer(token, refusal.code)]
-        return [answer] if state is None else self._keep(state, answer)
+            return [TransactionResult(token, refusal.code)]
+        return [result] if state is None else self._keep(state, result)
 
     def _decide(
         self, command: TransactionCommand, token: object, now_ms: int
-    ) -> tuple[Transaction | None, TransactionAnswer]:
+    ) -> tuple[Transaction | None, TransactionResult]:
         """The next state, None where it stays. Raises Refusal."""
         if not command.transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST)
@@ -136,36 +136,36 @@ class ReplicatedTransactions:
             case AddToTransaction(transactional_id, claim, partitions, version):
                 known = check_producer(self._settled(transactional_id), claim)
                 if known.status == Status.ONGOING and partitions <= known.partitions:
-                    return None, TransactionAnswer(token)
-                return steps.add_partitions(known, partitions, version, now_ms), TransactionAnswer(token)
+                    return None, TransactionResult(token)
+                return steps.add_partitions(known, partitions, version, now_ms), TransactionResult(token)
             case EndTransaction():
                 return self._end(command, token, now_ms)
 
-    def _init(self, command: InitProducer, token: object, now_ms: int) -> tuple[Transaction | None, TransactionAnswer]:
+    def _init(self, command: InitProducer, token: object, now_ms: int) -> tuple[Transaction | None, TransactionResult]:
         """An open transaction of the producer before is aborted first, while the producer tries again."""
         steps.check_init(command.transactional_id, command.timeout_ms, self._max_timeout_ms)
         known, claimed = self._settled(command.transactional_id), command.claimed
         if known is not None and known.status == Status.ONGOING:
             steps.check_claimed_id(known, claimed)
             aborted = fenced(known, self._transaction_version(), self._new_producer_id, now_ms)
-            return aborted, TransactionAnswer(token, ErrorCode.CONCURRENT_TRANSACTIONS)
+            return aborted, TransactionResult(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         taken = steps.init_producer(
             known, command.transactional_id, command.timeout_ms, claimed, self._new_producer_id, now_ms
         )
-        return taken, TransactionAnswer(token, producer_id=taken.producer_id, epoch=taken.epoch)
+        return taken, TransactionResult(token, producer_id=taken.producer_id, epoch=taken.epoch)
 
-    def _end(self, command: EndTransaction, token: object, now_ms: int) -> tuple[Transaction | None, TransactionAnswer]:
+    def _end(self, command: EndTransaction, token: object, now_ms: int) -> tuple[Transaction | None, TransactionResult]:
         """The producer is answered once the decision is kept; its markers follow."""
         if not command.bumps_epoch:
             known = check_producer(self.by_id.get(command.transactional_id), command.claim)
             self._settled(command.transactional_id)
             prepared = steps.prepare_end(known, command.committed, now_ms)
-            return (None if prepared is known else prepared), TransactionAnswer(token)
+            return (None if prepared is known else prepared), TransactionResult(token)
         open_one = self._settled(command.transactional_id)
         prepared = prepare_end_with_bump(open_one, command.claim, command.committed, self._new_producer_id, now_ms)
         producer_id, epoch = prepared.next_producer()
-        answer = TransactionAnswer(token, producer_id=producer_id, epoch=epoch)
-        return (None if prepared is open_one else prepared), answer
+        result = TransactionResult(token, producer_id=producer_id, epoch=epoch)
+        return (None if prepared is open_one else prepared), result
 
     def check_ongoing(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Raises Refusal where the producer has no ongoing transaction with the partition."""
@@ -179,8 +179,8 @@ class ReplicatedTransactions:
 
     # -- states ---------------------------------------------------------------------------------------------------------
 
-    def _keep(self, state: Transaction, answer: TransactionAnswer | None) -> list[TransactionEffect]:
-        self._pending[state.transactional_id] = _Pending(state, answer)
+    def _keep(self, state: Transaction, result: TransactionResult | None) -> list[TransactionEffect]:
+        self._pending[state.transactional_id] = _Pending(state, result)
         return [KeepState(state)]
 
     def kept(self, state: Transaction, error: ErrorCode, now_ms: int) -> list[TransactionEffect]:
@@ -191,10 +191,10 @@ class ReplicatedTransactions:
             return []  # of a load before
         del self._pending[state.transactional_id]
         if error != ErrorCode.NONE:
-            answer = pending.answer
-            return [] if answer is None else [TransactionAnswer(answer.token, store_error(error))]
+            result = pending.response
+            return [] if result is None else [TransactionResult(result.token, store_error(error))]
         self.by_id[state.transactional_id] = state
-        effects: list[TransactionEffect] = [] if pending.answer is None else [pending.answer]
+        effects: list[TransactionEffect] = [] if pending.response is None else [pending.response]
         if state.status in PREPARED:
             return [*effects, *self._write_markers(state, now_ms)]
         self._marked.discard(state.transactional_id)
@@ -266,7 +266,7 @@ class ReplicatedTransactions:
 
     def unload(self) -> list[TransactionEffect]:
         """The partition moves away: requests that wait receive NOT_COORDINATOR, and the states are dropped."""
-        waiting = [pending.answer for pending in self._pending.values() if pending.answer is not None]
+        waiting = [pending.response for pending in self._pending.values() if pending.response is not None]
         self.by_id.clear()
         self._pending.clear()
         self._marked.clear()

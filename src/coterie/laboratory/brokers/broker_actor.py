@@ -39,7 +39,7 @@ from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-Answer = Callable[[Message], None]
+Response = Callable[[Message], None]
 BrokerCommand = Command | OffsetFetchRequest
 TORN_BYTES = 200
 MESSAGE_BYTES = 1_048_588  # message.max.bytes: the record of a group of some 4,500 members
@@ -103,7 +103,7 @@ class BrokerActor:
         self._timer = EarliestTimer(world, self._expire)
         self._changed: dict[str, AnyGroup] = {}
         self._tokens = 0
-        self._answers: dict[int, Answer] = {}
+        self._responses: dict[int, Response] = {}
         self.start()
 
     def now_ms(self) -> int:
@@ -152,7 +152,7 @@ class BrokerActor:
         """The process ends, or the machine; sometimes with half of a write on the disk."""
         self.up = False
         self.crashes += 1
-        self._answers.clear()
+        self._responses.clear()
         torn = self.world.between(1, TORN_BYTES) if self.world.chance(0.5) else 0
         if self.durability == Durability.PROCESS:
             if torn:
@@ -164,17 +164,17 @@ class BrokerActor:
         """The circumstances of a command of the broker's own."""
         return Context(self.now_ms())
 
-    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, response: Response) -> None:
         """Carries a command out; ``answer`` is called with the response once it is durable, or never if the broker dies
         before."""
         if isinstance(command, OffsetFetchRequest):
-            answer(self._fetch_offsets(command))
+            response(self._fetch_offsets(command))
             return
         self._tokens += 1
         self.requests += 1
         token = self._tokens
         self.ledger.asked(token)
-        self._answers[token] = answer
+        self._responses[token] = response
         ctx.token, ctx.now_ms = token, self.now_ms()
         if self.recorder is not None:
             self.recorder.asked(command, ctx)
@@ -272,12 +272,12 @@ class BrokerActor:
                 self.rebalances += 1
             if self.recorder is not None:
                 self.recorder.happened(step)
-        self.committed.answered(decision)
+        self.committed.responded(decision)
         for reply in decision.outcome.replies:
             token = reply.token
             assert isinstance(token, int)
-            self.ledger.answer(token)
-            self._answers.pop(token)(reply.response)
+            self.ledger.respond(token)
+            self._responses.pop(token)(reply.response)
         if steps:
             self._changed[decision.group.group_id] = decision.group
 

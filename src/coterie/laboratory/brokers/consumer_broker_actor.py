@@ -12,7 +12,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
-from coterie.laboratory.brokers.broker_actor import Answer, BrokerActor, BrokerCommand, Durability
+from coterie.laboratory.brokers.broker_actor import BrokerActor, BrokerCommand, Durability, Response
 from coterie.laboratory.checking.consumer_group_checker import EpochChecker, check_loaded
 from coterie.laboratory.world import World
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
@@ -81,12 +81,12 @@ class ConsumerBrokerActor(BrokerActor):
     def context(self) -> Context:
         return Context(self.now_ms(), topics=self.topics)
 
-    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, response: Response) -> None:
         ctx.topics = self.topics
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self.world.fresh_id()
         self._commit = (command, ctx) if isinstance(command, OffsetCommitRequest) else None
-        super().submit(command, ctx, answer)
+        super().submit(command, ctx, response)
 
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:

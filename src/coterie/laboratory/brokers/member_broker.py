@@ -7,7 +7,7 @@ from typing import Protocol
 
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.state import Group
-from coterie.laboratory.brokers.broker_actor import Answer, BrokerCommand, Durability
+from coterie.laboratory.brokers.broker_actor import BrokerCommand, Durability, Response
 
 
 class GroupsView(Protocol):
@@ -47,6 +47,6 @@ class MemberBroker(Protocol):
         """The shard of the coordinator."""
         ...
 
-    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, response: Response) -> None:
         """Calls ``answer`` with the response, once, unless it ends before."""
         ...

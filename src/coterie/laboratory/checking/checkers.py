@@ -18,19 +18,19 @@ class Ledger:
 
     def __init__(self) -> None:
         self.open: set[Token] = set()
-        self.answered: set[Token] = set()
+        self.responded: set[Token] = set()
 
     def asked(self, token: Token) -> None:
         assert token not in self.open, f"token {token} was submitted twice"
-        assert token not in self.answered, f"token {token} was used before"
+        assert token not in self.responded, f"token {token} was used before"
         self.open.add(token)
 
-    def answer(self, token: Token) -> None:
+    def respond(self, token: Token) -> None:
         """The token was answered. Raises AssertionError where it was not open."""
-        assert token not in self.answered, f"token {token} was answered twice"
+        assert token not in self.responded, f"token {token} was answered twice"
         assert token in self.open, f"token {token} was never submitted"
         self.open.discard(token)
-        self.answered.add(token)
+        self.responded.add(token)
 
     def forgotten(self, tokens: set[Token]) -> None:
         """The connections of these requests broke, so their responses are no longer due."""
@@ -131,7 +131,7 @@ class OffsetChecker:
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[str, str, int], int] = {}
 
-    def answered(self, decision: Decision) -> None:
+    def responded(self, decision: Decision) -> None:
         for event in decision.outcome.events:
             if isinstance(event, OffsetStored):
                 self.acknowledged[decision.group.group_id, event.topic, event.partition] = event.committed.offset

@@ -162,7 +162,7 @@ class ActorCommits:
 
     def _received(self, token: int, response: Message) -> None:
         assert isinstance(response, OffsetCommitResponse)
-        self._machine.answered(token, response, self._actor.clock_ms(), self._jitter())
+        self._machine.responded(token, response, self._actor.clock_ms(), self._jitter())
 
     def _lost_connection(self, token: int) -> None:
         self._machine.request_failed(token, ErrorCode.NETWORK_EXCEPTION, self._actor.clock_ms(), self._jitter())
@@ -218,4 +218,4 @@ class ActorCommits:
 
     def _offsets_received(self, lookup: CommittedLookup, sent: SendOffsetFetch, response: Message) -> None:
         assert isinstance(response, OffsetFetchResponse)
-        lookup.answered(sent, response, self._actor.clock_ms(), self._jitter())
+        lookup.responded(sent, response, self._actor.clock_ms(), self._jitter())

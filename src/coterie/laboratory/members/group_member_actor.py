@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from coterie.consuming.commits.requests import CommitOffsets
 from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
-from coterie.laboratory.brokers.broker_actor import Answer
+from coterie.laboratory.brokers.broker_actor import Response
 from coterie.laboratory.brokers.member_broker import MemberBroker
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.members.actor_commits import ActorCommits
@@ -41,8 +41,8 @@ class _SentRequest:
     __slots__ = (
         "_actor",
         "_failed",
+        "_has_response",
         "_incarnation",
-        "_is_answered",
         "_life",
         "_lost_back",
         "_received",
@@ -59,7 +59,7 @@ class _SentRequest:
         failed: Callable[[], None],
     ) -> None:
         self._actor, self._request, self._received, self._failed = actor, request, received, failed
-        self._life, self._incarnation, self._is_answered = actor.life, actor.broker.incarnation, False
+        self._life, self._incarnation, self._has_response = actor.life, actor.broker.incarnation, False
         world = actor.world
         self.is_lost = world.chance(world.faults.break_probability)
         self._lost_back = world.chance(world.faults.break_probability)
@@ -70,10 +70,10 @@ class _SentRequest:
         if self.is_lost or not self._is_open():
             self._notice()
             return
-        actor.submit(self._request, self._answered)
+        actor.submit(self._request, self._responded)
         if self._lost_back:
             self._notice()
-        elif not self._is_answered:
+        elif not self._has_response:
             self._watch()
 
     def arrive_again(self) -> None:
@@ -89,16 +89,16 @@ class _SentRequest:
 
     def _watch(self) -> None:
         """A broker that dies while the request waits in it breaks the connection, and so does a cut."""
-        if self._is_answered:
+        if self._has_response:
             return
         if self._is_open():
             self._actor.world.after(1_000, self._watch)
         else:
             self._notice()
 
-    def _answered(self, response: Message) -> None:
+    def _responded(self, response: Message) -> None:
         if not self._lost_back:
-            self._is_answered, self._response = True, response
+            self._has_response, self._response = True, response
             world, delay_ms = self._actor.world, self._actor.world.delay_ms()
             if world.on_flight is not None:
                 arrives_ms = None if self._actor.cut_off() else world.now_ms + delay_ms
@@ -359,7 +359,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         """Sends a request of the member machine."""
         self.send(
             request,
-            lambda response: self.machine.answered(request, response, self.clock_ms()),
+            lambda response: self.machine.responded(request, response, self.clock_ms()),
             lambda: self.machine.lost_connection(request, self.clock_ms()),
         )
 
@@ -377,7 +377,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         if world.chance(world.faults.double_probability) and not first:
             world.after(world.delay_ms() + world.faults.max_delay_ms, sent.arrive_again)
 
-    def submit(self, request: Message, answer: Answer) -> None:
+    def submit(self, request: Message, response: Response) -> None:
         """The request arrives at the broker."""
         ctx = Context(0, None, self.world.fresh_id(), self.api_version, self.name, "/lab")
-        self.broker.submit(request, ctx, answer)  # type: ignore[arg-type]
+        self.broker.submit(request, ctx, response)  # type: ignore[arg-type]

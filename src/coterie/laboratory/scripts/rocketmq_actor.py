@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.scripts.rocketmq_brokers import ANSWER_BYTES, SimulatedBroker, SimulatedCluster
+from coterie.laboratory.scripts.rocketmq_brokers import RESPONSE_BYTES, SimulatedBroker, SimulatedCluster
 from coterie.laboratory.scripts.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World
 from coterie.rocketmq import requests
@@ -128,13 +128,13 @@ class RocketMQActor(ScriptActor):
         match effect:
             case Consumed():
                 self._read()
-                self.machine.answer({queue: self.reader.positions[where] for where, queue in self._queues.items()})
+                self.machine.respond({queue: self.reader.positions[where] for where, queue in self._queues.items()})
             case StartPulling(queue, offset):
                 where = partition_of(queue)
                 self._queues[where] = queue
                 self.reader.begin(where, offset)
                 self.own(self.owned | {where})
-                self.machine.answer()
+                self.machine.respond()
             case Drop(queue):
                 where = partition_of(queue)
                 self._read()
@@ -142,7 +142,7 @@ class RocketMQActor(ScriptActor):
                 self.reader.stop(where)
                 del self._queues[where]
                 self.own(self.owned - {where})
-                self.machine.answer(offset)
+                self.machine.respond(offset)
             case _:
                 return False
         return True
@@ -154,38 +154,38 @@ class RocketMQActor(ScriptActor):
         """The brokers' response, and its time (ms)."""
         cluster, traffic, c = self.cluster, self.cluster.traffic, self.config
         ready_ms = self.world.now_ms
-        answer: object = None
+        response: object = None
         match effect:
             case FetchRoute(topic):
-                answer = cluster.routes.get(topic, ())
+                response = cluster.routes.get(topic, ())
                 traffic.command(requests.route(topic), 300 + 60 * len(cluster.brokers))
             case FindConsumers(topic, group):
                 broker = self._any_broker(topic)
-                answer, ready_ms = broker.clients(), broker.ready_ms()
+                response, ready_ms = broker.clients(), broker.ready_ms()
                 traffic.command(requests.consumer_list(group), broker.list_bytes())
             case Heartbeat(client_id, group, topics):
                 for broker in cluster.brokers.values():
-                    traffic.command(requests.heartbeat(client_id, group, topics, 1), ANSWER_BYTES)
+                    traffic.command(requests.heartbeat(client_id, group, topics, 1), RESPONSE_BYTES)
                     broker.heartbeat(client_id, self._notify())
                     ready_ms = max(ready_ms, broker.ready_ms())
             case Unregister(client_id, group):
                 for broker in cluster.brokers.values():
-                    traffic.command(requests.unregister(client_id, group), ANSWER_BYTES)
+                    traffic.command(requests.unregister(client_id, group), RESPONSE_BYTES)
                     broker.closed(client_id)
             case PullFrom(queue):
-                answer, ready_ms = cluster.of(queue).offsets.get(queue, 0), cluster.of(queue).ready_ms()
-                traffic.command(requests.query_offset(c.group, queue), ANSWER_BYTES)
+                response, ready_ms = cluster.of(queue).offsets.get(queue, 0), cluster.of(queue).ready_ms()
+                traffic.command(requests.query_offset(c.group, queue), RESPONSE_BYTES)
             case PersistOffsets(offsets):
                 for queue, offset in offsets.items():
                     cluster.of(queue).offsets[queue] = offset
                     traffic.command(requests.update_offset(c.group, queue, offset))
             case Lock(queues):
-                answer = self._lock(queues)
+                response = self._lock(queues)
             case Unlock(queues):
                 for name, theirs in cluster.by_broker(queues).items():
                     cluster.brokers[name].locks.unlock(c.group, self.name, theirs)
                     traffic.command(requests.unlock(c.group, self.name, theirs))
-        return answer, ready_ms
+        return response, ready_ms
 
     def _lock(self, queues: tuple[MessageQueue, ...]) -> set[MessageQueue]:
         locked: set[MessageQueue] = set()
@@ -193,7 +193,7 @@ class RocketMQActor(ScriptActor):
             locks = self.cluster.brokers[name].locks
             locked |= locks.lock(self.config.group, self.name, theirs, self.world.now_ms)
             command = requests.lock(self.config.group, self.name, theirs)
-            self.cluster.traffic.command(command, ANSWER_BYTES + 60 * len(theirs))
+            self.cluster.traffic.command(command, RESPONSE_BYTES + 60 * len(theirs))
         return locked
 
     def _any_broker(self, topic: str) -> SimulatedBroker:

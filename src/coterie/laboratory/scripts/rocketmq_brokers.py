@@ -46,17 +46,17 @@ class RemotingTraffic(Traffic):
         super().__init__(world)
         self._sizes: dict[tuple[int, int], int] = {}
 
-    def command(self, command: RemotingCommand, answer_bytes: int = 0) -> None:
+    def command(self, command: RemotingCommand, response_bytes: int = 0) -> None:
         """A request of that kind, and its answer if it has one. Requests of a kind are of about one size."""
         key = command.code, len(command.body)
         if key not in self._sizes:
             self._sizes[key] = len(encode(command))
         self.passed(1, self._sizes[key])
-        if answer_bytes:
-            self.passed(1, answer_bytes)
+        if response_bytes:
+            self.passed(1, response_bytes)
 
 
-ANSWER_BYTES = len(encode(RemotingCommand(0, {})))
+RESPONSE_BYTES = len(encode(RemotingCommand(0, {})))
 
 
 class SimulatedBroker:
@@ -114,7 +114,7 @@ class SimulatedBroker:
 
     def list_bytes(self) -> int:
         self.clients()
-        return self._clients.list_bytes + ANSWER_BYTES
+        return self._clients.list_bytes + RESPONSE_BYTES
 
     def _changed(self) -> None:
         self._clients.sorted_ids = None

@@ -107,20 +107,20 @@ class ScriptActor(ABC):
     def _send(self, effect: Any) -> None:
         world = self.world
 
-        def back(answer: object) -> None:
-            if self.cut_off or isinstance(answer, Exception):
-                self.machine.refuse(self.unreachable() if self.cut_off else answer)  # type: ignore[arg-type]
+        def back(response: object) -> None:
+            if self.cut_off or isinstance(response, Exception):
+                self.machine.refuse(self.unreachable() if self.cut_off else response)  # type: ignore[arg-type]
             else:
-                self.machine.answer(answer)
+                self.machine.respond(response)
 
         def arrived() -> None:
             if self.cut_off:
                 world.after(world.faults.notice_ms, self.guarded(lambda: back(self.unreachable())))
                 return
-            answer, ready_ms = self.ask(effect)
+            response, ready_ms = self.ask(effect)
             delay_ms = world.delay_ms()
             self.flies("response", effect, max(ready_ms, world.now_ms), delay_ms)
-            world.at(ready_ms + delay_ms, self.guarded(lambda: back(answer)))
+            world.at(ready_ms + delay_ms, self.guarded(lambda: back(response)))
 
         delay_ms = world.delay_ms()
         self.flies("request", effect, world.now_ms, delay_ms)

@@ -122,29 +122,29 @@ class ZooKeeperActor(ScriptActor):
             case StopFetchers():
                 consumed = self.reader.stop_all()
                 self.own(set())
-                self.machine.answer(consumed)
+                self.machine.respond(consumed)
             case ConsumedOffsets():
                 self.reader.read()
-                self.machine.answer(dict(self.reader.positions))
+                self.machine.respond(dict(self.reader.positions))
             case StartFetchers(infos):
                 for info in infos:
                     self.reader.begin((info.topic, info.partition), max(info.offset, 0))
                 self.own({(info.topic, info.partition) for info in infos})
-                self.machine.answer()
+                self.machine.respond()
             case GiveUp(message):
                 self.failures.append(message)
-                self.machine.answer()
+                self.machine.respond()
             case _:
                 return False
         return True
 
     def ask(self, effect: Operation) -> tuple[object, int]:
-        answer: object
+        response: object
         try:
-            answer = self.server.apply(self._session, effect)
+            response = self.server.apply(self._session, effect)
         except ZooKeeperError as error:
-            answer = error
-        return answer, self.server.ready_ms()
+            response = error
+        return response, self.server.ready_ms()
 
     def unreachable(self) -> Exception:
         return ConnectionLost()

@@ -235,8 +235,8 @@ class ZooKeeperServer:
 
     def _read_anew(self, paths: tuple[str, ...]) -> _LastRead:
         values = [self._nodes[path].data if path in self._nodes else None for path in paths]
-        answers = sum(len(data) + _STAT_BYTES for data in values if data is not None)
-        size = sum(len(path) for path in paths) + len(paths) * (_HEADER_BYTES + 5 + _REPLY_BYTES) + answers
+        responses = sum(len(data) + _STAT_BYTES for data in values if data is not None)
+        size = sum(len(path) for path in paths) + len(paths) * (_HEADER_BYTES + 5 + _REPLY_BYTES) + responses
         parents = {path.rpartition("/")[0] for path in paths}
         parent = min(parents, default="")
         read = _LastRead(paths, parent, self._revisions.get(parent, 0), values, size)

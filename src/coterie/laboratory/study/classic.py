@@ -10,7 +10,7 @@ from typing import TypeVar
 from coterie.assignors import AssignableTopics
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.laboratory.brokers.broker_actor import Answer, BrokerCommand
+from coterie.laboratory.brokers.broker_actor import BrokerCommand, Response
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.brokers.watching_broker import WatchingBroker
 from coterie.laboratory.members.group_member_actor import GROUP
@@ -44,9 +44,9 @@ class CountingBroker(WatchingBroker):
         self._sizes: dict[tuple[type[Message], int], int] = {}
         super().__init__(world, config, partitions, checks=checks)
 
-    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, received: Response) -> None:
         if not isinstance(command, Message):
-            super().submit(command, ctx, answer)
+            super().submit(command, ctx, received)
             return
         self._passed(command)
         self._service.serve()
@@ -56,9 +56,9 @@ class CountingBroker(WatchingBroker):
             self._passed(response)
             ready_ms = self._service.ready_ms()
             if ready_ms > self.world.now_ms:
-                self.world.at(ready_ms, lambda: answer(response))
+                self.world.at(ready_ms, lambda: received(response))
             else:
-                answer(response)
+                received(response)
 
         super().submit(command, ctx, counted)
 

@@ -1,6 +1,6 @@
 """A member of a group of the consumer protocol (KIP-848): what it must do next, given what happened. No clock, no socket.
 
-A driver feeds it inputs (`coordinator_found`, `answered`, `polled`, ...) and asks `next` for effects until there are none; it
+A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are none; it
 carries each effect out and reports back, as with `coterie.member.machine`, whose inputs these are where they have the
 same meaning. Every input comes to a decision: events, which `replay` alone turns into the next state, and effects.
 """
@@ -191,7 +191,7 @@ class ConsumerMemberMachine:
 
         self._decide(decide)
 
-    def answered(self, request: Message, response: Message, now_ms: int) -> None:
+    def responded(self, request: Message, response: Message, now_ms: int) -> None:
         """The response to a heartbeat. One of before the member was fenced, or left, is ignored."""
         if request is self.state.heartbeat.request:
             assert isinstance(response, ConsumerGroupHeartbeatResponse)

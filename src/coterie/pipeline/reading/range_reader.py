@@ -143,7 +143,7 @@ class RangeReader:
         except KafkaError as error:
             self._failed(sent, error)
             return False
-        self._machine.answered(sent, response, now_ms(), jitter())
+        self._machine.responded(sent, response, now_ms(), jitter())
         codes = [(p.partition_index, p.error_code) for topic in response.responses for p in topic.partitions]
         self._waits.responded_each("records of", self._partition.topic, codes)
         if self.position.retries is not None:

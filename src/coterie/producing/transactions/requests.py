@@ -73,11 +73,11 @@ def newest_version(request: Message, bumps_epoch: bool) -> int | None:
 def error_in(response: Message) -> ErrorCode:
     """The first error of a response, NONE without one; that another part was not attempted counts only where nothing else
     does."""
-    answer: Any = response
-    numbers = [getattr(answer, "error_code", 0)]
-    for topic in getattr(answer, "results_by_topic", ()):
+    received: Any = response
+    numbers = [getattr(received, "error_code", 0)]
+    for topic in getattr(received, "results_by_topic", ()):
         numbers += [p.partition_error_code for p in topic.results_by_partition]
-    for topic in getattr(answer, "topics", ()):
+    for topic in getattr(received, "topics", ()):
         numbers += [p.error_code for p in topic.partitions]
     codes = [error_of(number) for number in numbers if number]
     decisive = [code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes

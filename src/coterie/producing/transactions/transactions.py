@@ -45,7 +45,7 @@ S = TransactionState
 
 @dataclass(frozen=True, slots=True)
 class SendTransactional:
-    """Send to that broker, in the version ``highest`` or an older one (None: any), then call `Transactions.answered` or
+    """Send to that broker, in the version ``highest`` or an older one (None: any), then call `Transactions.responded` or
     `Transactions.request_failed`."""
 
     node_id: int
@@ -258,7 +258,7 @@ class Transactions:
         self._calls[0].may_arrive = True
         self._attempt_failed(code, now_ms, jitter, is_final=is_final)
 
-    def answered(self, response: Message, now_ms: float, jitter: float) -> None:
+    def responded(self, response: Message, now_ms: float, jitter: float) -> None:
         """The response to what was sent."""
         self._is_out = False
         call, code = self._calls[0], error_in(response)

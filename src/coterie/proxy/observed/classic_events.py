@@ -59,7 +59,7 @@ def _decide_join(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int, memb
 # -- responses --------------------------------------------------------------------------------------------------------
 
 
-def _join_answered(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _join_responded(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     group, request = one.group, seen.request
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         deadline_ms = now_ms + request.session_timeout_ms
@@ -115,7 +115,7 @@ def _formed(
         restart_session(group, member.member_id, now_ms + member.session_timeout_ms)
     held_back, one.held_back = one.held_back, []
     for other, late in held_back:
-        _join_answered(one, other, late, now_ms)
+        _join_responded(one, other, late, now_ms)
 
 
 def form_held_back(one: ObservedClassicGroup, now_ms: int) -> None:
@@ -215,7 +215,7 @@ def _member(seen: SeenRequest, member_id: str, instance_id: str | None, protocol
     )
 
 
-def _sync_answered(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _sync_responded(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     group, request = one.group, seen.request
     if response.error_code != ErrorCode.NONE:
         _refused(one, request.member_id, response.error_code, now_ms)
@@ -320,8 +320,8 @@ REQUESTS: dict[type[Message], Callable[[ObservedClassicGroup, SeenRequest, int],
     TxnOffsetCommitRequest: _nothing,
 }
 RESPONSES: dict[type[Message], Callable[[ObservedClassicGroup, SeenRequest, Any, int], None]] = {
-    JoinGroupRequest: _join_answered,
-    SyncGroupRequest: _sync_answered,
+    JoinGroupRequest: _join_responded,
+    SyncGroupRequest: _sync_responded,
     HeartbeatRequest: _heard,
     LeaveGroupRequest: left,
     OffsetCommitRequest: _committed,

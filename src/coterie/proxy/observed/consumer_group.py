@@ -57,7 +57,7 @@ class ObservedConsumers:
     _causes: list[dict[str, str]] = field(default_factory=list)  # of the epoch to come
     _owners: PartitionOwners = field(default_factory=PartitionOwners)
 
-    def answered(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    def responded(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
         """A ConsumerGroupHeartbeat has its response; None where the connection ended before."""
         if seen in self.in_flight:
             self.in_flight.remove(seen)
@@ -93,7 +93,7 @@ class ObservedConsumers:
             )
         self.epoch = max(self.epoch, group.generation)
 
-    def classic_answered(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    def classic_responded(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
         """A request of a classic member has its response: what it joins and leaves by."""
         request = seen.request
         if response is None or error_code(response) != ErrorCode.NONE:

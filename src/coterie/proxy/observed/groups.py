@@ -49,16 +49,16 @@ class ObservedGroups:
         one.strangers.discard(getattr(seen.request, "member_id", ""))
         REQUESTS[type(seen.request)](one, seen, now_ms)
 
-    def answered(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    def responded(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
         """The coordinator's response to it; None where the connection ended before."""
         group_id = seen.request.group_id
         if isinstance(seen.request, ConsumerGroupHeartbeatRequest):
             if group_id in self.classic and response is not None and response.error_code == 0:
                 self._consumers(group_id).converted(self.classic.pop(group_id).group)
-            self._consumers(group_id).answered(seen, response, now_ms)
+            self._consumers(group_id).responded(seen, response, now_ms)
             return
         if self._is_of_consumers(group_id):
-            self.consumers[group_id].classic_answered(seen, response, now_ms)
+            self.consumers[group_id].classic_responded(seen, response, now_ms)
             return
         one = self._classic(group_id)
         is_lost_leave = response is None and isinstance(seen.request, LeaveGroupRequest)

@@ -33,7 +33,7 @@ class _RemoteRules:
     def number(self, rule: FaultRule) -> int:
         number = next((number for number, known in self._rules.items() if known is rule), None)
         if number is None:
-            raise TypeError("rule must be what hold, fail, delay, cut or lose_answer of this broker returned")
+            raise TypeError("rule must be what hold, fail, delay, cut or lose_response of this broker returned")
         return number
 
     def rule(self, number: int) -> FaultRule:

@@ -89,7 +89,7 @@ def _by_partition(number: str) -> JsonForm:
 
 def _read_number(value: Json, rules: Rules) -> FaultRule:
     if type(value) is not int:
-        raise TypeError("rule must be the number that hold, fail, delay, cut or lose_answer returned")
+        raise TypeError("rule must be the number that hold, fail, delay, cut or lose_response returned")
     return rules.rule(value)
 
 

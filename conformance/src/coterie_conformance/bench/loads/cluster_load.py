@@ -146,9 +146,9 @@ def _commit(cluster: MixedCluster, group: str) -> int | None:
             return None
         coordinator = BrokerSocket(where.host, where.port)
         try:
-            answer = coordinator.request(request, highest=COMMIT_VERSION)
+            response = coordinator.request(request, highest=COMMIT_VERSION)
         finally:
             coordinator.close()
     except KafkaError:
         return None
-    return None if answer.topics[0].partitions[0].error_code else int(where.node_id)
+    return None if response.topics[0].partitions[0].error_code else int(where.node_id)

@@ -49,8 +49,8 @@ class RawConnections:
         self.requests += 1
         self.transferred_bytes += len(frame)
 
-    def gather(self, waiting: set[int], answered: Callable[[int, bytes], bool]) -> None:
-        """Reads responses until ``answered`` was True for each of these connections. Raises AssertionError after
+    def gather(self, waiting: set[int], responded: Callable[[int, bytes], bool]) -> None:
+        """Reads responses until ``responded`` was True for each of these connections. Raises AssertionError after
         PATIENCE_S, or where the broker closes a connection."""
         end = time.monotonic() + PATIENCE_S
         while waiting:
@@ -66,5 +66,5 @@ class RawConnections:
                 if 0 <= size <= len(buffer) - 4:
                     frame = bytes(buffer[4 : 4 + size])
                     del buffer[: 4 + size]
-                    if answered(number, frame):
+                    if responded(number, frame):
                         waiting.discard(number)

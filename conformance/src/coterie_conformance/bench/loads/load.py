@@ -57,22 +57,22 @@ def closed_loops(targets: Sequence[tuple[tuple[str, int], bytes]], seconds: floa
         s.setblocking(False)
         selector.register(s, selectors.EVENT_READ, (s, frame))
         s.send(frame)
-    answers = 0
-    while answers < len(targets):
-        answers += _answered(selector)
+    responses = 0
+    while responses < len(targets):
+        responses += _responded(selector)
     window.begin()
-    answers, started = 0, time.perf_counter()
+    responses, started = 0, time.perf_counter()
     while time.perf_counter() < started + seconds:
-        answers += _answered(selector)
+        responses += _responded(selector)
     took_s = time.perf_counter() - started
-    window.end(answers)
+    window.end(responses)
     for key in list(selector.get_map().values()):
         key.data[0].close()
     selector.close()
-    return answers / took_s
+    return responses / took_s
 
 
-def _answered(selector: selectors.BaseSelector) -> int:
+def _responded(selector: selectors.BaseSelector) -> int:
     """Sends the next request of each connection that has its response; returns how many had."""
     ready = selector.select(0.5)
     for key, _ in ready:
@@ -138,7 +138,7 @@ def commits_of_many(address: tuple[str, int], groups: int, seconds: float, windo
 def joins(address: tuple[str, int], groups: int, seconds: float, prefix: str = "j") -> float:
     """Joins/s: in each group a member joins, and leaves as soon as it is let in. The last ones stay: a further run needs groups
     of another ``prefix``, or it waits for them."""
-    selector, answered = selectors.DefaultSelector(), 0
+    selector, responded = selectors.DefaultSelector(), 0
     for n in range(groups):
         s = socket.create_connection(address)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -163,16 +163,16 @@ def joins(address: tuple[str, int], groups: int, seconds: float, prefix: str = "
     while time.perf_counter() < started + seconds:
         for key, _ in selector.select(0.5):
             s, group, join = key.data
-            answer = s.recv(65_536)
+            response = s.recv(65_536)
             if inside.pop(s, False):
                 s.sendall(join)
                 continue
-            joined = decode_response(JoinGroupResponse, answer[4:], JOIN_VERSION)
+            joined = decode_response(JoinGroupResponse, response[4:], JOIN_VERSION)
             check(joined.error_code)
-            answered += 1
+            responded += 1
             inside[s] = True
             s.sendall(_frame(LeaveGroupRequest(group, joined.member_id), LEAVE_VERSION))
-    rate = answered / (time.perf_counter() - started)
+    rate = responded / (time.perf_counter() - started)
     for key in list(selector.get_map().values()):
         key.data[0].close()
     selector.close()
@@ -217,7 +217,7 @@ def produce_frame(topic: str, partition: int, batch: bytes, version: int = PRODU
 def produce_ahead(address: tuple[str, int], frame: bytes, seconds: float, in_flight: int) -> float:
     """Answers/s over one connection, ``in_flight`` requests ahead of them."""
     s = socket.create_connection(address)
-    ahead = answered = 0
+    ahead = responded = 0
     started = time.perf_counter()
     end = started + seconds
     while time.perf_counter() < end:
@@ -225,8 +225,8 @@ def produce_ahead(address: tuple[str, int], frame: bytes, seconds: float, in_fli
             s.sendall(frame)
             ahead += 1
         _read_frame(s)
-        ahead, answered = ahead - 1, answered + 1
-    rate = answered / (time.perf_counter() - started)
+        ahead, responded = ahead - 1, responded + 1
+    rate = responded / (time.perf_counter() - started)
     s.close()
     return rate
 
@@ -270,19 +270,19 @@ def _append(broker: BrokerSocket, topic: str, partitions: Iterable[int], batch: 
 
 def _in_turn(address: tuple[str, int], frame: bytes, seconds: float, window: Window) -> float:
     """Requests/s over one connection, each sent when the one before is answered; the first tenth of the time does not count."""
-    s, answered = socket.create_connection(address), 0
+    s, responded = socket.create_connection(address), 0
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for part, part_s in ((None, seconds / 10), (window, seconds)):
         if part is not None:
             part.begin()
-        answered, started = 0, time.perf_counter()
+        responded, started = 0, time.perf_counter()
         while (took_s := time.perf_counter() - started) < part_s:
             s.sendall(frame)
             _read_frame(s)
-            answered += 1
-    window.end(answered)
+            responded += 1
+    window.end(responded)
     s.close()
-    return answered / took_s
+    return responded / took_s
 
 
 def produce_records(
@@ -350,13 +350,13 @@ def fetch_small_partitions(address: tuple[str, int], count: int, seconds: float)
         check(partition.error_code)
         assert partition.records, f"{SMALL_TOPIC}-{partition.partition_index} has no record"
     broker.close()
-    frame, s, answered = _frame(request, FETCH_VERSION), socket.create_connection(address), 0
+    frame, s, responded = _frame(request, FETCH_VERSION), socket.create_connection(address), 0
     started = time.perf_counter()
     while time.perf_counter() < started + seconds:
         s.sendall(frame)
         _read_frame(s)
-        answered += 1
-    rate = answered / (time.perf_counter() - started)
+        responded += 1
+    rate = responded / (time.perf_counter() - started)
     s.close()
     return rate
 

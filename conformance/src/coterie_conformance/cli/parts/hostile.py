@@ -59,7 +59,7 @@ def _show(broker: str, outcomes: list[AttackOutcome]) -> None:
             o.descriptors,
             o.tracebacks,
             quantity(o.log_bytes, "byte"),
-            o.wrong or o.answered,
+            o.wrong or o.responded,
         )
         for o in outcomes
     ]

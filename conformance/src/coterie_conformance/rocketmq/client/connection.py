@@ -121,8 +121,8 @@ class RemotingCluster:
 
     async def fetch_route(self, topic: str) -> requests.TopicRoute:
         """Raises RocketMQError, also for a topic that there is not."""
-        answer = await self.invoke(self._name_server, requests.route(topic))
-        self.routes[topic] = requests.route_of(topic, answer)
+        response = await self.invoke(self._name_server, requests.route(topic))
+        self.routes[topic] = requests.route_of(topic, response)
         return self.routes[topic]
 
     def brokers(self) -> list[RemotingConnection]:
@@ -146,12 +146,12 @@ class RemotingCluster:
     async def invoke(connection: RemotingConnection, command: RemotingCommand) -> RemotingCommand:
         """A successful answer. Raises RocketMQError, also for what RocketMQ sends that cannot be read."""
         try:
-            answer = await connection.invoke(command)
+            response = await connection.invoke(command)
         except FrameError as error:
             raise RocketMQError(-1, str(error)) from error
-        if answer.code != requests.SUCCESS:
-            raise RocketMQError(answer.code, answer.remark or f"RocketMQ answers with code {answer.code}")
-        return answer
+        if response.code != requests.SUCCESS:
+            raise RocketMQError(response.code, response.remark or f"RocketMQ answers with code {response.code}")
+        return response
 
     async def close(self) -> None:
         """Closes every connection."""

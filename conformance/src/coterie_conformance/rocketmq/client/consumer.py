@@ -119,7 +119,7 @@ class RocketMQConsumer:
                 await self._wait()
                 continue
             try:
-                machine.answer(await self._carry_out(effect))
+                machine.respond(await self._carry_out(effect))
             except (RocketMQError, FrameError, Unavailable) as error:
                 logger.info("%s: %s", type(effect).__name__, error)
                 machine.refuse(Unavailable(str(error)))
@@ -174,8 +174,8 @@ class RocketMQConsumer:
         locked: set[MessageQueue] = set()
         for name, topic, theirs in _by_broker(queues):
             command = requests.lock(self.config.group, self.config.client_id, theirs)
-            answer = await self._cluster.invoke(self._cluster.broker(topic, name), command)
-            locked |= requests.locked_of(answer)
+            response = await self._cluster.invoke(self._cluster.broker(topic, name), command)
+            locked |= requests.locked_of(response)
         return locked
 
     async def _pull_from(self, queue: MessageQueue) -> int:
@@ -219,9 +219,9 @@ class RocketMQConsumer:
         command = requests.pull(
             self.config.group, queue, pulling.consumed, self._sub_version, suspend_ms=SUSPEND_MS, count=PULL_COUNT
         )
-        answer = await broker.invoke(command, SUSPEND_MS / 1000 + 10)
-        if answer.code == requests.SUCCESS:
-            messages = [m for m in read_messages(answer.body) if m.queue_offset >= pulling.consumed]
+        response = await broker.invoke(command, SUSPEND_MS / 1000 + 10)
+        if response.code == requests.SUCCESS:
+            messages = [m for m in read_messages(response.body) if m.queue_offset >= pulling.consumed]
             if not self.machine.may_consume(queue, _now_ms()):
                 return
             pulling.busy = True
@@ -233,9 +233,9 @@ class RocketMQConsumer:
                 return
             finally:
                 pulling.busy = False
-        elif answer.code not in (requests.PULL_NOT_FOUND, requests.PULL_RETRY, requests.PULL_OFFSET_MOVED):
-            raise RocketMQError(answer.code, answer.remark or f"code {answer.code}")
-        pulling.consumed = int(answer.fields.get("nextBeginOffset", pulling.consumed))
+        elif response.code not in (requests.PULL_NOT_FOUND, requests.PULL_RETRY, requests.PULL_OFFSET_MOVED):
+            raise RocketMQError(response.code, response.remark or f"code {response.code}")
+        pulling.consumed = int(response.fields.get("nextBeginOffset", pulling.consumed))
 
 
 def _by_broker(queues: Sequence[MessageQueue]) -> list[tuple[str, str, list[MessageQueue]]]:

@@ -41,7 +41,7 @@ class RocketMQProducer:
         if queue.topic not in self._cluster.routes:
             await self._cluster.fetch_route(queue.topic)
         broker = self._cluster.broker(queue.topic, queue.broker_name)
-        answer = await self._cluster.invoke(broker, requests.send(self._group, queue, body, int(time.time() * 1000)))
-        if "queueOffset" not in answer.fields:
-            raise RocketMQError(answer.code, "the broker does not say where the message went")
-        return int(answer.fields["queueOffset"])
+        response = await self._cluster.invoke(broker, requests.send(self._group, queue, body, int(time.time() * 1000)))
+        if "queueOffset" not in response.fields:
+            raise RocketMQError(response.code, "the broker does not say where the message went")
+        return int(response.fields["queueOffset"])

@@ -174,7 +174,7 @@ class ScenarioRun:
                 self.generations.check(step, decision.group)
             self._record_event(step)
         for reply in decision.outcome.replies:
-            self._answer(reply)
+            self._respond(reply)
 
     def _record_event(self, step: Step) -> None:
         event = step.event
@@ -191,8 +191,8 @@ class ScenarioRun:
         elif isinstance(event, e.JoinPhaseExtended):
             self.trace.append(f"{step.group_id}: the join phase goes on until {event.deadline_ms}")
 
-    def _answer(self, reply: Reply) -> None:
-        self.ledger.answer(reply.token)
+    def _respond(self, reply: Reply) -> None:
+        self.ledger.respond(reply.token)
         who = str(reply.token).split("#")[0]
         self._learn(self._actor(who), reply.response)
         self.trace.append(f"{who}: {response_text(reply.response)}")
@@ -334,7 +334,7 @@ class ScenarioRun:
 
     def _unload(self, words: list[str], options: dict[str, str]) -> None:
         for reply in self.shard.unload():
-            self._answer(reply)
+            self._respond(reply)
         self.log = []
 
 

@@ -96,13 +96,13 @@ class ScenarioTransactions:
         claimed = (actor.producer_id, int(options["claim"])) if "claim" in options else (-1, -1)
         transactional_id = None if given == "none" else plain(given)
         request = InitProducerIdRequest(transactional_id, int(options.get("timeout", 60_000)), *claimed)
-        answer = self._started().init_producer_id(request, int(options.get("version", INIT_VERSION)), self._now_ms())
-        code = error_of(answer.error_code).name
-        if answer.error_code:
+        response = self._started().init_producer_id(request, int(options.get("version", INIT_VERSION)), self._now_ms())
+        code = error_of(response.error_code).name
+        if response.error_code:
             return f"{name}: InitProducerId {code}"
         actor.transactional_id = transactional_id or ""
-        actor.producer_id, actor.producer_epoch = answer.producer_id, answer.producer_epoch
-        return f"{name}: InitProducerId {code} producer={answer.producer_id} epoch={answer.producer_epoch}"
+        actor.producer_id, actor.producer_epoch = response.producer_id, response.producer_epoch
+        return f"{name}: InitProducerId {code} producer={response.producer_id} epoch={response.producer_epoch}"
 
     def add_offsets(self, actor: RequestActor, name: str, options: dict[str, str]) -> str:
         """`add-offsets p`: the shard's partition takes part in the transaction."""

@@ -105,7 +105,7 @@ class ConsumerMemberScenario(LoneMemberScenario[ConsumerMemberMachine]):
             pairs = (item.rpartition("-") for item in options["assigned"].split("+") if item != "-")
             topics = [TopicPartitions(topic_id_of(topic), [int(number)]) for topic, _, number in pairs]
             response.assignment = Assignment(topics)
-        self.machine.answered(request, response, self.now_ms)
+        self.machine.responded(request, response, self.now_ms)
 
     def _topics(self, words: list[str], options: Options) -> None:
         self.machine.topics_looked_up({topic_id_of(name): name for name in words}, self.now_ms)

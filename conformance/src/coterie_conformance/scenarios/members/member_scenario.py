@@ -62,7 +62,7 @@ class MemberScenario(LoneMemberScenario[MemberMachine]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answered: set[int] = set()  # indexes of ``requests``
+        self._responded: set[int] = set()  # indexes of ``requests``
         self.verbs |= {
             "subscribe": lambda words, _: self.machine.subscribe(frozenset(words), self.now_ms),
             "enforce-rebalance": lambda words, _: self.machine.enforce_rebalance(" ".join(words)),
@@ -109,10 +109,10 @@ class MemberScenario(LoneMemberScenario[MemberMachine]):
         if "request" in options:
             positions = positions[int(options["request"]) - 1 :][:1]
         else:
-            positions = [n for n in positions if n not in self._answered][-1:]
+            positions = [n for n in positions if n not in self._responded][-1:]
         if not positions:
             raise ScenarioError(f"there is no {kind} to respond to")
-        self._answered.add(positions[0])
+        self._responded.add(positions[0])
         return self.requests[positions[0]]
 
     def _join(self, words: list[str], options: Options) -> None:
@@ -131,7 +131,7 @@ class MemberScenario(LoneMemberScenario[MemberMachine]):
             response.members = [
                 _member(item, request.protocols[0].metadata) for item in options.get("members", "").split(",") if item
             ]
-        self.machine.answered(request, response, self.now_ms)
+        self.machine.responded(request, response, self.now_ms)
 
     def _sync(self, words: list[str], options: Options) -> None:
         """``sync t-0 t-1``, or ``sync CODE``; ``sync junk``: an assignment that cannot be read."""
@@ -139,11 +139,11 @@ class MemberScenario(LoneMemberScenario[MemberMachine]):
         response = SyncGroupResponse(0, code, options.get("type"), options.get("protocol"))
         partitions = by_topic(_partitions("+".join(words))) if not code and words != ["junk"] else {}
         response.assignment = JUNK if words == ["junk"] else encode_assignment(partitions)
-        self.machine.answered(request, response, self.now_ms)
+        self.machine.responded(request, response, self.now_ms)
 
     def _heartbeat(self, words: list[str], options: Options) -> None:
         request = self._request("heartbeat", options)
-        self.machine.answered(request, HeartbeatResponse(error_code=_code(words)), self.now_ms)
+        self.machine.responded(request, HeartbeatResponse(error_code=_code(words)), self.now_ms)
 
     # -- the leader -------------------------------------------------------------------------------------------------------
 

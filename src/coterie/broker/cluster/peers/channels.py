@@ -20,7 +20,7 @@ RETRY_S = 0.1
 
 class ControllerChannels:
     """Each request is repeated until it is answered or its broker has gone: ``address`` returns None once the broker is not
-    registered under that epoch any more, or this broker is no longer the controller. ``answered`` gets each request with its
+    registered under that epoch any more, or this broker is no longer the controller. ``responded`` gets each request with its
     response."""
 
     def __init__(
@@ -28,11 +28,11 @@ class ControllerChannels:
         broker_id: int,
         timeout_ms: int,
         address: Callable[[ControlRequest], Address | None],
-        answered: Callable[[ControlRequest, Message], None],
+        responded: Callable[[ControlRequest, Message], None],
         dial: Dial = open_stream,
     ) -> None:
         self._client_id, self._timeout_ms = f"controller-{broker_id}", timeout_ms
-        self._address, self._answered, self._dial = address, answered, dial
+        self._address, self._responded, self._dial = address, responded, dial
         self._queues: dict[int, deque[ControlRequest]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -63,7 +63,7 @@ class ControllerChannels:
                 logger.debug("%s to broker %d: %r", type(request).__name__, request.broker, error)
                 await asyncio.sleep(RETRY_S)
             else:
-                self._answered(request, response)
+                self._responded(request, response)
                 return
 
     async def close(self) -> None:

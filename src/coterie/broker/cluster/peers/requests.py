@@ -15,7 +15,7 @@ from coterie.wire.declaration import Message
 
 logger = logging.getLogger(__name__)
 
-Answered = Callable[[Any], None]
+Responded = Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class _Queued:
     message: Message
     response: type[Message]
     version: int
-    answered: Answered
+    responded: Responded
 
 
 class PeerRequests:
@@ -42,11 +42,11 @@ class PeerRequests:
         self._connections: dict[int, PeerConnection] = {}
         self._closed = False
 
-    def send(self, broker: int, message: Message, response: type[Message], version: int, answered: Answered) -> None:
-        """Returns at once. ``answered`` is called later, with the response, or with None where none came."""
+    def send(self, broker: int, message: Message, response: type[Message], version: int, responded: Responded) -> None:
+        """Returns at once. ``responded`` is called later, with the response, or with None where none came."""
         if self._closed:
             return
-        self._queues.setdefault(broker, deque()).append(_Queued(message, response, version, answered))
+        self._queues.setdefault(broker, deque()).append(_Queued(message, response, version, responded))
         if broker not in self._tasks:
             self._tasks[broker] = asyncio.get_running_loop().create_task(self._drain(broker))
 
@@ -57,7 +57,7 @@ class PeerRequests:
                 one = queue.popleft()
                 response = await self._request(broker, one)
                 try:
-                    one.answered(response)
+                    one.responded(response)
                 except Exception:
                     logger.exception("a response of broker %d could not be handled", broker)
         finally:

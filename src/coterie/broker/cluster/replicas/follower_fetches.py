@@ -164,7 +164,7 @@ class _FollowerWait:
 
     def _done(self, response: FetchResponse) -> None:
         self._stop()
-        self.pending.answer(self._fetches._recorded(self._request, response))
+        self.pending.respond(self._fetches._recorded(self._request, response))
 
     def _stop(self) -> None:
         self._timer.cancel()

@@ -8,7 +8,7 @@ from typing import Any
 from coterie.authorizer.acls import AclOperation
 from coterie.broker.handlers.access.access import CheckedRequest, Result, divided
 from coterie.broker.handlers.access.refusals import refused
-from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.calls import CannotRespond
 from coterie.broker.requests.fetch_sessions import replica_id
 from coterie.records.batch import begins_transactional
 from coterie.wire import topic_names
@@ -53,7 +53,7 @@ def produce(checked: CheckedRequest) -> Result:
 
     result = checked.then(add)
     if request.acks == 0:
-        raise CannotAnswer(f"a Produce with acks=0 failed for topic {denied[0].name}: {_DENIED.name}")
+        raise CannotRespond(f"a Produce with acks=0 failed for topic {denied[0].name}: {_DENIED.name}")
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.broker.handlers.access.access import Result
-from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.calls import CannotRespond
 from coterie.coordinator.refusals import response_with
 from coterie.wire import declaration
 from coterie.wire.errors import ErrorCode
@@ -44,9 +44,9 @@ def refused(request: Any, version: int, code: ErrorCode) -> Result:
 
 
 def _produce(request: Any, version: int, code: ErrorCode) -> declaration.Message:
-    """Raises CannotAnswer where the client reads no response."""
+    """Raises CannotRespond where the client reads no response."""
     if request.acks == 0:
-        raise CannotAnswer(f"a Produce with acks=0 failed: {code.name}")
+        raise CannotRespond(f"a Produce with acks=0 failed: {code.name}")
     return ProduceResponse(
         responses=[
             TopicProduceResponse(

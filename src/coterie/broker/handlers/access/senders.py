@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from coterie.broker.handlers.services import ControlServices
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 
@@ -26,9 +26,9 @@ def from_brokers(handle: _Handle) -> _Handle:
 
         def decided(is_admitted: bool) -> None:
             if is_admitted:
-                pending.answer_with(handle(broker, request, call))
+                pending.respond_with(handle(broker, request, call))
             else:
-                pending.fail(CannotAnswer(f"{type(request).__name__} from an address that is no broker's"))
+                pending.fail(CannotRespond(f"{type(request).__name__} from an address that is no broker's"))
 
         senders.decide(address, decided)
         return pending

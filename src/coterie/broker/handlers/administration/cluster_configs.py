@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
-from coterie.broker.handlers.administration import cluster_answers
+from coterie.broker.handlers.administration import cluster_responses
 from coterie.broker.handlers.administration.alterations import (
     Alteration,
     Result,
@@ -16,7 +16,7 @@ from coterie.broker.handlers.administration.alterations import (
     occurrences,
     result_of,
 )
-from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
+from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.services import ConfigServices
 from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.pending import Pending
@@ -53,7 +53,7 @@ def altered(
 
         return response(await each_at_once(alterations, altered_one))
 
-    return answered_by(work())
+    return responded_by(work())
 
 
 async def _alter(broker: ConfigServices, entities: EntitySettings, alteration: Alteration) -> None:
@@ -112,4 +112,4 @@ def refreshed(
     async def read() -> None:
         await each_at_once(resources, read_one)
 
-    return answered_by(cluster_answers.refreshed(read, describing))
+    return responded_by(cluster_responses.refreshed(read, describing))

@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
+from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.administration.configs import created_configs
 from coterie.broker.handlers.administration.topic_rules import (
     check_named_once,
@@ -44,7 +44,7 @@ def _check_controller(broker: TopicServices) -> None:
 
 
 def create_topics(broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest) -> Pending:
-    return answered_by(_create_topics(broker, changes, request))
+    return responded_by(_create_topics(broker, changes, request))
 
 
 async def _create_topics(
@@ -105,7 +105,7 @@ def _assignment(
 
 
 def create_partitions(broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest) -> Pending:
-    return answered_by(_create_partitions(broker, changes, request))
+    return responded_by(_create_partitions(broker, changes, request))
 
 
 async def _create_partitions(
@@ -141,7 +141,7 @@ async def _enlarge(
 def delete_topics(
     broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
 ) -> Pending:
-    return answered_by(_delete_topics(broker, changes, request, version))
+    return responded_by(_delete_topics(broker, changes, request, version))
 
 
 async def _delete_topics(

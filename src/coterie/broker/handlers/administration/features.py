@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
+from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.services import ClusterServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
@@ -33,7 +33,7 @@ def handle_update_features(
     """INVALID_UPDATE_VERSION, KAFKA_STORAGE_ERROR; then no level has changed."""
     updates = [FeatureUpdate(u.feature, u.max_version_level, _upgrade_type(u, call)) for u in request.feature_updates]
     if broker.entity_settings is not None:
-        return answered_by(_update_in_cluster(broker.features, broker.entity_settings, request, updates))
+        return responded_by(_update_in_cluster(broker.features, broker.entity_settings, request, updates))
     try:
         broker.features.update(updates, validate_only=request.validate_only)
     except Refusal as refusal:

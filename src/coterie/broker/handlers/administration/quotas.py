@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from coterie.broker.clients.quotas import Component
-from coterie.broker.handlers.administration.cluster_answers import answered_by, in_turns, refreshed, refusal_of
+from coterie.broker.handlers.administration.cluster_responses import in_turns, refreshed, refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
@@ -38,7 +38,7 @@ def handle_describe_client_quotas(
     describing = _describe(broker, request)
     if broker.client_entities is None:
         return broker.turns.run(describing)
-    return answered_by(refreshed(broker.client_entities.read_quotas, describing))
+    return responded_by(refreshed(broker.client_entities.read_quotas, describing))
 
 
 def _describe(broker: ClientServices, request: DescribeClientQuotasRequest) -> Generator[None, None, Message]:
@@ -64,7 +64,7 @@ def handle_alter_client_quotas(
     """One result for each entity. Of an entity that comes twice the first entry is applied, and the result is an error."""
     if broker.client_entities is None:
         return broker.turns.run(_alter(broker, request))
-    return answered_by(_alter_in_cluster(broker, broker.client_entities, request))
+    return responded_by(_alter_in_cluster(broker, broker.client_entities, request))
 
 
 def _alter(broker: ClientServices, request: AlterClientQuotasRequest) -> Generator[None, None, Message]:

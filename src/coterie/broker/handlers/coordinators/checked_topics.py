@@ -58,10 +58,10 @@ class _ResponseTopic(Protocol):
 Topic = TypeVar("Topic", bound=_ResponseTopic)
 
 
-def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:
+def after_refused(refused: list[Topic], responded: list[Topic]) -> list[Topic]:
     """Each topic once, as Kafka's response builders merge: the topics and partitions that were refused come first."""
     merged, first = list(refused), {topic.name: topic for topic in reversed(refused)}
-    for topic in answered:
+    for topic in responded:
         same = first.get(topic.name)
         if same is None:
             merged.append(topic)

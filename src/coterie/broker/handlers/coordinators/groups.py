@@ -122,7 +122,7 @@ def handle_delete_groups(
         (result,) = part.response.results
         results[result.group_id] = result
         if len(results) == len(wanted):
-            pending.answer(DeleteGroupsResponse(results=[results[group_id] for group_id in wanted]))
+            pending.respond(DeleteGroupsResponse(results=[results[group_id] for group_id in wanted]))
 
     wanted = dict.fromkeys(request.groups_names)
     if not wanted:

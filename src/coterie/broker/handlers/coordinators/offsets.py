@@ -64,9 +64,9 @@ def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, ca
         allowed,
     )
 
-    def merge(answer: Message) -> Message:
-        assert isinstance(answer, OffsetCommitResponse)
-        return OffsetCommitResponse(topics=after_refused(rows, answer.topics))
+    def merge(response: Message) -> Message:
+        assert isinstance(response, OffsetCommitResponse)
+        return OffsetCommitResponse(topics=after_refused(rows, response.topics))
 
     pending = hand_over(broker.groups, command, call)
     return pending.then(merge) if rows else pending
@@ -79,11 +79,11 @@ def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call
 
 def _offset_fetch(broker: GroupServices, request: OffsetFetchRequest, version: int) -> Generator[None, None, Message]:
     """The offsets of one group are those of one moment."""
-    by_id, answers = version > topic_names.OFFSET_FETCH, list[OffsetFetchResponseGroup]()
+    by_id, responses = version > topic_names.OFFSET_FETCH, list[OffsetFetchResponseGroup]()
     for group in distinct(groups_of(request, version), lambda group: group.group_id):
-        answers.append(_fetch_group(broker, group, by_id, request.require_stable))
+        responses.append(_fetch_group(broker, group, by_id, request.require_stable))
         yield
-    return groups_response(version, answers, request)
+    return groups_response(version, responses, request)
 
 
 def _committed(
@@ -105,7 +105,7 @@ def _committed(
 def _fetch_group(
     broker: GroupServices, requested: OffsetFetchRequestGroup, by_id: bool, stable: bool
 ) -> OffsetFetchResponseGroup:
-    answer = OffsetFetchResponseGroup(requested.group_id)
+    response = OffsetFetchResponseGroup(requested.group_id)
     wanted: list[tuple[str, list[int]]] | None = None
     if requested.topics is not None:
         wanted = []
@@ -113,7 +113,7 @@ def _fetch_group(
             name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
             if name is None:
                 missing = [refused_partition(p, ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partition_indexes]
-                answer.topics.append(OffsetFetchResponseTopics("", topic.topic_id, missing))
+                response.topics.append(OffsetFetchResponseTopics("", topic.topic_id, missing))
             else:
                 wanted.append((name, topic.partition_indexes))
     try:
@@ -124,8 +124,8 @@ def _fetch_group(
         known = broker.topics.by_name.get(name)
         if known is not None or not by_id:
             topic_id = known.topic_id if known is not None else bytes(16)
-            answer.topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
-    return answer
+            response.topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
+    return response
 
 
 def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, call: Call) -> Message | Pending:

@@ -81,9 +81,9 @@ def handle_txn_offset_commit(
         allowed,
     )
 
-    def merge(answer: Message) -> Message:
-        assert isinstance(answer, TxnOffsetCommitResponse)
-        return TxnOffsetCommitResponse(topics=after_refused(rows, answer.topics))
+    def merge(response: Message) -> Message:
+        assert isinstance(response, TxnOffsetCommitResponse)
+        return TxnOffsetCommitResponse(topics=after_refused(rows, response.topics))
 
     def carry_out() -> Pending:
         return hand_over(broker.groups, command, call)

@@ -127,7 +127,7 @@ class _LowWatermarkWait:
             if partition in self._waiting:
                 self._look(partition)
                 if not self._waiting:
-                    self._answer()
+                    self._respond()
 
         return changed
 
@@ -135,12 +135,12 @@ class _LowWatermarkWait:
         for _, result in self._waiting.values():
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._waiting.clear()
-        self._answer()
+        self._respond()
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         assert self._response is not None
         self._stop()
-        self._pending.answer(self._response)
+        self._pending.respond(self._response)
 
     def _stop(self) -> None:
         if self._timer is not None:

@@ -115,7 +115,7 @@ class _Fetching:
         read: Read = []
         unknown: Read = []
         failed = False
-        room = broker.answer_memory.room
+        room = broker.response_memory.room
         allowed = min(request.max_bytes, broker.max_fetch_bytes)
         limit = left = min(allowed, room)
         topics, by_id = broker.topics, fetch.by_id
@@ -183,7 +183,7 @@ class _Fetching:
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
         """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951)."""
-        response = self.broker.fetch_sessions.answer(self.fetch, read, now_ms)
+        response = self.broker.fetch_sessions.respond(self.fetch, read, now_ms)
         if self.call.api_version >= LEADERS_FROM:
             self._name_leaders(response)
         return response
@@ -251,7 +251,7 @@ class _Wait:
     def _finish(self) -> None:
         if self._fetching.in_turns:
             self._stop()
-            self.pending.answer_with(self._fetching.broker.turns.run(_again(self._fetching)))
+            self.pending.respond_with(self._fetching.broker.turns.run(_again(self._fetching)))
         else:
             self._done(self._fetching.read()[0])
 
@@ -263,7 +263,7 @@ class _Wait:
 
     def _done(self, read: Read) -> None:
         self._stop()
-        self.pending.answer(self._fetching.response(read, self._fetching.broker.clock.now_ms()))
+        self.pending.respond(self._fetching.response(read, self._fetching.broker.clock.now_ms()))
 
 
 class _Tail:

@@ -49,31 +49,31 @@ class ProduceWait:
             self._pending.cancel = self._timer.cancel
         for log in self.to_sync:
             flusher.after_sync(log, self._synced)
-        self._answer_if_done()
+        self._respond_if_done()
         return self._pending
 
     def _synced(self) -> None:
         self._unsynced -= 1
-        self._answer_if_done()
+        self._respond_if_done()
 
     def _acknowledged(self, token: AppendToken, error: ReplicaError | None) -> None:
         response = self._unacknowledged.pop(token)
         if error is not None:
             response.error_code = code_of(error)
-        self._answer_if_done()
+        self._respond_if_done()
 
     def _time_out(self) -> None:
         for token, response in self._unacknowledged.items():
             token.decided = None
             response.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._unacknowledged.clear()
-        self._answer_if_done()
+        self._respond_if_done()
 
-    def _answer_if_done(self) -> None:
+    def _respond_if_done(self) -> None:
         """Not before `begin`, and once: an append may be decided at once, and a sync that is not needed as well."""
         if self._response is None or self._pending.response is not None:
             return
         if not self._unsynced and not self._unacknowledged:
             if self._timer is not None:
                 self._timer.cancel()
-            self._pending.answer(self._complete(self._response))
+            self._pending.respond(self._complete(self._response))

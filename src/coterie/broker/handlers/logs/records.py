@@ -10,7 +10,7 @@ from types import MappingProxyType
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.logs.produce_wait import ProduceWait
 from coterie.broker.handlers.services import Handler, RecordServices
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.broker.requests.turns import Work
 from coterie.broker.storage.replica_effects import AppendToken
@@ -51,7 +51,7 @@ _WITHOUT_START_OFFSET = frozenset(
 
 
 def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> Message | Pending | None:
-    """None with acks=0; Pending where a sync, replicas or the coordinator of a transaction are waited for. Raises CannotAnswer
+    """None with acks=0; Pending where a sync, replicas or the coordinator of a transaction are waited for. Raises CannotRespond
     for a failure with acks=0."""
     if request.transactional_id is None or broker.verified_requests is None:
         return _carry_out(broker, request, call, NO_CHECKS)
@@ -108,12 +108,12 @@ def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
 
 
 def _check_unacknowledged(response: ProduceResponse) -> None:
-    """With acks=0 a failure is reported by closing the connection. Raises CannotAnswer."""
+    """With acks=0 a failure is reported by closing the connection. Raises CannotRespond."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
                 name = error_of(partition.error_code).name
-                raise CannotAnswer(f"a Produce with acks=0 failed for {topic.name}-{partition.index}: {name}")
+                raise CannotRespond(f"a Produce with acks=0 failed for {topic.name}-{partition.index}: {name}")
 
 
 def _with_leaders(broker: RecordServices, call: Call, response: ProduceResponse) -> ProduceResponse:

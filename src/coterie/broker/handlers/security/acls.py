@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission, check
 from coterie.broker.clients.acls import Acls
-from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
+from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -75,7 +75,7 @@ def handle_create_acls(broker: ClientServices, request: CreateAclsRequest, call:
             return response(refusal_of(error))
         return response(None)
 
-    return answered_by(in_cluster())
+    return responded_by(in_cluster())
 
 
 def handle_delete_acls(broker: ClientServices, request: DeleteAclsRequest, call: Call) -> Message | Pending:
@@ -104,7 +104,7 @@ def handle_delete_acls(broker: ClientServices, request: DeleteAclsRequest, call:
             return response(refusal_of(error))
         return response(None)
 
-    return answered_by(in_cluster())
+    return responded_by(in_cluster())
 
 
 def _keep(acls: Acls, added: Iterable[Acl], removed: Iterable[Acl]) -> Refusal | None:
@@ -143,14 +143,14 @@ def _deleted(acl: Acl, failed: Refusal | None) -> DeleteAclsMatchingAcl:
 
 
 def _member(kind: type[E], code: int) -> E:
-    """Kafka cannot read a request with a code that is unknown to it, and closes the connection. Raises CannotAnswer."""
+    """Kafka cannot read a request with a code that is unknown to it, and closes the connection. Raises CannotRespond."""
     if code not in kind.__members__.values() or not code:
-        raise CannotAnswer(f"a request for ACLs with {kind.__name__} {code}, which is unknown")
+        raise CannotRespond(f"a request for ACLs with {kind.__name__} {code}, which is unknown")
     return kind(code)
 
 
 def _acl(creation: AclCreation) -> Acl:
-    """Raises CannotAnswer."""
+    """Raises CannotRespond."""
     return Acl(
         _member(AclResourceType, creation.resource_type),
         creation.resource_name,
@@ -163,7 +163,7 @@ def _acl(creation: AclCreation) -> Acl:
 
 
 def _filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    """Raises CannotAnswer."""
+    """Raises CannotRespond."""
     return AclFilter(
         _member(AclResourceType, wanted.resource_type_filter),
         wanted.resource_name_filter,

@@ -13,7 +13,7 @@ from coterie.authentication.exchange import Authenticated, AuthenticationFailed,
 from coterie.authentication.principal import USER, Principal
 from coterie.broker.clients.logins import LONG
 from coterie.broker.handlers.services import Handler, SaslServices
-from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.connection import Authentication
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
@@ -103,15 +103,15 @@ def _refused(broker: SaslServices, state: Authentication, call: Call, text: str)
     state.exchange = None
     pending = Pending()
 
-    def answer() -> None:
+    def respond() -> None:
         state.is_refused = True
         if state.is_raw:
-            pending.fail(CannotAnswer(""))  # such a token has no room for an error
+            pending.fail(CannotRespond(""))  # such a token has no room for an error
             return
-        pending.answer(SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, text))
+        pending.respond(SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, text))
 
     delay_s = broker.clients.logins.failure_delay_s(call.connection.listener.name)
-    pending.cancel = broker.scheduler.call_later(delay_s, answer).cancel
+    pending.cancel = broker.scheduler.call_later(delay_s, respond).cancel
     return pending
 
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from coterie.broker.clients.scram_credentials import Credential, Mechanism
-from coterie.broker.handlers.administration.cluster_answers import answered_by, refreshed, refusal_of
+from coterie.broker.handlers.administration.cluster_responses import refreshed, refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
@@ -39,7 +39,7 @@ def handle_describe_user_scram_credentials(
     describing = _describe(broker, request)
     if broker.client_entities is None:
         return broker.turns.run(describing)
-    return answered_by(refreshed(broker.client_entities.read_credentials, describing))
+    return responded_by(refreshed(broker.client_entities.read_credentials, describing))
 
 
 def _describe(broker: ClientServices, request: DescribeUserScramCredentialsRequest) -> Generator[None, None, Message]:
@@ -69,7 +69,7 @@ def handle_alter_user_scram_credentials(
     changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
     if broker.client_entities is None:
         return broker.turns.run(_alter(broker, changes))
-    return answered_by(_alter_in_cluster(broker, broker.client_entities, changes))
+    return responded_by(_alter_in_cluster(broker, broker.client_entities, changes))
 
 
 def _alter(broker: ClientServices, changes: list[Credential]) -> Work:

@@ -296,18 +296,18 @@ public abstract class Operations extends Values {
      *
      * <p>Null is the default of times, group, clientId.
      */
-    public Rule loseAnswer(String api, Integer times, String group, String clientId) {
+    public Rule loseResponse(String api, Integer times, String group, String clientId) {
         Map<String, Object> given = new LinkedHashMap<>();
         given.put("api", api);
         given.put("times", times);
         given.put("group", group);
         given.put("client_id", clientId);
-        return call("lose_answer", given, new TypeReference<Rule>() {});
+        return call("lose_response", given, new TypeReference<Rule>() {});
     }
 
     /** The next so many requests of that API are carried out, and never answered. */
-    public Rule loseAnswer(String api) {
-        return loseAnswer(api, null, null, null);
+    public Rule loseResponse(String api) {
+        return loseResponse(api, null, null, null);
     }
 
     /**

@@ -18,19 +18,19 @@ logger = logging.getLogger(__name__)
 _running: set[asyncio.Task[None]] = set()
 
 
-def answered_by(work: Coroutine[object, object, Message]) -> Pending:
+def responded_by(work: Coroutine[object, object, Message]) -> Pending:
     """The response that the work returns."""
     pending = Pending()
 
-    async def answer() -> None:
+    async def respond() -> None:
         try:
             response = await work
         except Exception as error:
             pending.fail(error)
             return
-        pending.answer(response)
+        pending.respond(response)
 
-    task = asyncio.get_running_loop().create_task(answer())
+    task = asyncio.get_running_loop().create_task(respond())
     _running.add(task)
     task.add_done_callback(_running.discard)
     return pending
