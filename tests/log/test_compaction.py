@@ -19,6 +19,7 @@ from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
+from coterie.log.truncation import truncate_to
 from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.compression import GZIP, NONE
 from coterie.records.decoding import decode_records
@@ -188,6 +189,20 @@ def test_a_replica_without_a_marker_gets_it_after_the_leaders_compaction() -> No
         append_as_follower(replica, leader.read(replica.end_offset, 1_000), 0)
     assert not replica.transactions.open
     assert newest(replica) == newest(leader) == {b"k": b"committed"}
+
+
+def test_what_not_all_replicas_have_hides_nothing() -> None:
+    """A replica that compacted up to its log's end, and was cut at what its next leader had, lacked the value before: a group's
+    committed offset was lost (stories of four brokers, seed 803487)."""
+    log = new_log()
+    put(log, (b"k", b"committed"))
+    end_offset = log.end_offset
+    put(log, (b"k", b"cut off"))
+    roll(log)
+    log.move_high_watermark(end_offset)
+    compact(log)
+    truncate_to(log, end_offset)
+    assert newest(log) == {b"k": b"committed"}
 
 
 def test_nothing_is_cleaned_past_an_open_transaction() -> None:

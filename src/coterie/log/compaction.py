@@ -1,8 +1,9 @@
 """Compaction: of each key only the newest value stays (cleanup.policy=compact; Kafka's LogCleaner).
 
-Only closed segments are touched, and only up to the first transaction that is still open there. Records of aborted
-transactions go, and never hide an older value; those of committed ones are kept as plain records, so that this log needs
-no marker for them. The last batch of a producer that the log knows stays without records, so that its sequence outlives
+Only closed segments are touched, of a log with replicas only those before its high watermark (what is cut off behind it must
+have hidden nothing), and only up to the first transaction that is still open there. Records of aborted transactions go, and
+never hide an older value; those of committed ones are kept as plain records, so that this log needs no marker for them. The
+last batch of a producer that the log knows stays without records, so that its sequence outlives
 them (BatchRetention.RETAIN_EMPTY). A tombstone goes delete.retention.ms after it was written, in the second compaction it
 lives to see, and so does a marker: a replica that has the records of its transaction fetches it from here. A batch whose
 records cannot be read although its checksum is right stays as it is, unless a marker would have to stay for it.
@@ -98,8 +99,9 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPl
 
 
 def _cleanable(log: PartitionLog, younger_than_ms: int) -> list[Segment]:
-    """The closed segments before the first dirty one that holds a record younger than that."""
-    closed = log.segments[:-1]
+    """The closed segments before the high watermark, and before the first dirty one that holds a record younger than that."""
+    end = log.end_offset if log.replicas_high_watermark is None else log.replicas_high_watermark
+    closed = [segment for segment in log.segments[:-1] if segment.next_offset <= end]
     if log.config.min_compaction_lag_ms:
         for number, segment in enumerate(closed):
             if segment.next_offset > log.cleaned_until and segment.max_timestamp > younger_than_ms:
