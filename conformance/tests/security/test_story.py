@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from coterie_conformance.security import clients
-from coterie_conformance.security.story import MECHANISMS, PASSWORD, LoginCheck, _checked, _Lines, check_logins
+from coterie_conformance.security.story import (
+    DENIALS,
+    MECHANISMS,
+    OWN_ERRORS,
+    PASSWORD,
+    LoginCheck,
+    _checked,
+    _Lines,
+    check_logins,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +41,9 @@ def test_what_is_wrong_with_a_login(error: str, expected: str, lines: list[str],
 @pytest.mark.slow
 def test_clients_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "java", lambda version, folder: clients.librdkafka)
+    for name in ("kafkajs", "franz_go", "sarama"):
+        monkeypatch.setattr(clients, name, lambda: clients.aiokafka)
     checks: list[LoginCheck] = check_logins("4.3.0", tmp_path / "logins", lambda check: None)
-    assert len(checks) == 3 * (2 * len(MECHANISMS) + 2)
-    assert [check for check in checks if check.wrong and check.client != "java"] == []
+    assert len(checks) == len(OWN_ERRORS) * (2 * len(MECHANISMS) + len(DENIALS) + 2)
+    of_python = [check for check in checks if check.client in ("librdkafka", "aiokafka")]
+    assert [check for check in of_python if check.wrong] == []

@@ -1,21 +1,60 @@
-"""What each client reports of a login, by an error of its own: Apache Kafka's tool of a version, librdkafka and aiokafka."""
+"""What each client reports of a login and of what it is denied, by an error of its own: Apache Kafka's tools of a version,
+librdkafka, aiokafka, kafkajs, franz-go and sarama."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from coterie_conformance.clients.programs import PROGRAMS, environment
+from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
 from coterie_conformance.servers.kafka import jars
 
+HERE = Path(__file__).parent
 TIMEOUT_S = 60.0
 Settings = Mapping[str, str]
-Attempt = Callable[[Settings], str]  # connects and lists topics; returns the client's own error, "" for none
+# Connects and makes the ``call`` of the settings: "list" of the topics, or what ACLs may deny; returns the client's own error,
+# "" for none.
+Attempt = Callable[[Settings], str]
+_JAVA_ERRORS = (
+    "SaslAuthenticationException",
+    "SslAuthenticationException",
+    "UnsupportedSaslMechanismException",
+    "TopicAuthorizationException",
+    "GroupAuthorizationException",
+    "TransactionalIdAuthorizationException",
+)
+_PERFORMANCE = (
+    *("org.apache.kafka.tools.ProducerPerformance", "--num-records", "1", "--throughput", "-1", "--record-size", "10"),
+    *("--producer.config", "FILE"),
+)
+_JAVA_CALLS: dict[str, tuple[str, ...]] = {
+    "list": ("org.apache.kafka.tools.TopicCommand", "--list", "--command-config", "FILE"),
+    "topic": (*_PERFORMANCE, "--topic", "denied"),
+    "group": (
+        *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", "words", "--group", "denied"),
+        *("--consumer.config", "FILE", "--timeout-ms", "15000"),
+    ),
+    "transaction": (
+        *_PERFORMANCE,
+        "--topic",
+        "words",
+        "--transactional-id",
+        "denied",
+        "--transaction-duration-ms",
+        "1000",
+    ),
+}
 _MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
 
 
@@ -38,14 +77,48 @@ def java(version: str, folder: Path) -> Attempt:
         }
         file = folder / "client.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-        command = ["java", "-cp", classpath, "org.apache.kafka.tools.TopicCommand", "--list"]
-        command += ["--bootstrap-server", settings["bootstrap.servers"], "--command-config", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        if done.returncode == 0:
-            return ""
+        command = ["java", "-cp", classpath, *_JAVA_CALLS[settings["call"]]]
+        bootstrap = "--bootstrap-server", settings["bootstrap.servers"]
+        if settings["call"] in ("topic", "transaction"):
+            file.write_text(f"{file.read_text()}bootstrap.servers={bootstrap[1]}\n")
+        else:
+            command += bootstrap
+        words = [word.replace("FILE", str(file)) for word in command]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         output = done.stdout + done.stderr
-        names = ("SaslAuthenticationException", "SslAuthenticationException", "UnsupportedSaslMechanismException")
-        return next((name for name in names if name in output), output.strip().splitlines()[-1])
+        known = next((name for name in _JAVA_ERRORS if name in output), "")
+        return known if known or done.returncode == 0 else output.strip().splitlines()[-1]
+
+    return attempt
+
+
+def kafkajs() -> Attempt:
+    """Raises CannotRun."""
+    (program,) = (program for program in PROGRAMS if program.name == "kafkajs")
+    modules = environment(program)[-1]
+    return _program(["node", str(HERE / "login.js"), modules])
+
+
+def franz_go() -> Attempt:
+    """Raises CannotRun."""
+    modules = [f"github.com/twmb/franz-go/pkg/{package}@{FRANZ_GO}" for package in ("kgo", "sasl/plain", "sasl/scram")]
+    return _program([str(go_program(HERE / "franz_go.go", *modules))])
+
+
+def sarama() -> Attempt:
+    """Raises CannotRun."""
+    (program,) = (program for program in PROGRAMS if program.name == "sarama")
+    return _program([str(go_program(HERE / "sarama.go", *program.packages, "github.com/xdg-go/scram@v1.1.2"))])
+
+
+def _program(command: list[str]) -> Attempt:
+    """It reads the settings as JSON and prints its error."""
+
+    def attempt(settings: Settings) -> str:
+        done = subprocess.run(
+            command, input=json.dumps(dict(settings)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        return done.stdout.strip() or ("" if done.returncode == 0 else f"ended with {done.returncode}: {done.stderr}")
 
     return attempt
 
@@ -62,7 +135,7 @@ def librdkafka(settings: Settings) -> str:
         errors.append(str(error.name()))  # type: ignore[attr-defined]
         failed.set()
 
-    own = {name: value for name, value in settings.items() if not name.startswith("ssl.truststore")}
+    own = {name: value for name, value in settings.items() if name not in ("ssl.truststore.location", "call")}
     config = own | {
         "ssl.ca.location": settings["ssl.truststore.location"],
         "reconnect.backoff.ms": "1000",  # else its lines in the log hide those of the next client
@@ -71,34 +144,82 @@ def librdkafka(settings: Settings) -> str:
     }
     admin = AdminClient(config)
     try:
-        admin.list_topics(timeout=5)
+        if settings["call"] == "list":
+            admin.list_topics(timeout=5)
+        else:
+            _denied_to_librdkafka(settings["call"], config)
     except KafkaException as error:
         admin.poll(0)
         return next((name for name in errors if name in ("_AUTHENTICATION", "_SSL")), str(error.args[0].name()))
     return ""
 
 
+def _denied_to_librdkafka(call: str, config: dict[str, Any]) -> None:
+    """Raises KafkaException."""
+    from confluent_kafka import Consumer, KafkaException, Producer
+
+    if call == "group":
+        Producer(config).list_topics("words", timeout=5)  # which creates it
+        consumer = Consumer(config | {"group.id": "denied"})
+        consumer.subscribe(["words"])
+        try:
+            ends_s = time.monotonic() + TIMEOUT_S
+            while time.monotonic() < ends_s:
+                message = consumer.poll(1.0)
+                error = None if message is None else message.error()
+                if error is not None and error.name() != "UNKNOWN_TOPIC_OR_PART":  # the topic is being created
+                    raise KafkaException(error)
+        finally:
+            consumer.close()
+    elif call == "topic":
+        producer = Producer(config)
+        failures: list[Any] = []
+        producer.produce("denied", b"one", on_delivery=lambda error, _: failures.append(error))
+        producer.flush(TIMEOUT_S)
+        if failures and failures[0] is not None:
+            raise KafkaException(failures[0])
+    else:
+        Producer(config | {"transactional.id": "denied"}).init_transactions(TIMEOUT_S)
+
+
 def aiokafka(settings: Settings) -> str:
     """aiokafka's admin client, whose error for any failed login is that it cannot bootstrap."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     from aiokafka.admin import AIOKafkaAdminClient
 
+    own: dict[str, Any] = {
+        "bootstrap_servers": settings["bootstrap.servers"],
+        "security_protocol": settings["security.protocol"],
+        "ssl_context": ssl.create_default_context(cafile=settings["ssl.truststore.location"]),
+        "sasl_mechanism": settings["sasl.mechanism"],
+        "sasl_plain_username": settings["sasl.username"],
+        "sasl_plain_password": settings["sasl.password"],
+    }
+
     async def go() -> str:
-        client = AIOKafkaAdminClient(
-            bootstrap_servers=settings["bootstrap.servers"],
-            security_protocol=settings["security.protocol"],
-            ssl_context=ssl.create_default_context(cafile=settings["ssl.truststore.location"]),
-            sasl_mechanism=settings["sasl.mechanism"],
-            sasl_plain_username=settings["sasl.username"],
-            sasl_plain_password=settings["sasl.password"],
-        )
+        client: Any
+        match settings["call"]:
+            case "list":
+                client = AIOKafkaAdminClient(**own)
+                call = client.list_topics
+            case "group":
+                client = AIOKafkaConsumer("words", group_id="denied", **own)
+                call = client.getone
+            case "topic":
+                client = AIOKafkaProducer(**own)
+                call = partial(client.send_and_wait, "denied", b"one")
+            case _:
+                client = AIOKafkaProducer(transactional_id="denied", **own)
+                call = client.begin_transaction
         try:
-            await client.start()
-            await client.list_topics()
+            async with asyncio.timeout(TIMEOUT_S):
+                await client.start()
+                await call()
         except Exception as error:
             return type(error).__name__
         finally:
             with contextlib.suppress(Exception):
-                await client.close()
+                await (client.close() if settings["call"] == "list" else client.stop())
         return ""
 
     return asyncio.run(go())

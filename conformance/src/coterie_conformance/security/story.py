@@ -24,11 +24,37 @@ from coterie_conformance.security import clients
 MECHANISMS = ("PLAIN", *HASHES)
 LINE_WITHIN_S = 5.0
 PASSWORD, WRONG = "the-secret", "another-word"
-# client -> its errors of a login and of a certificate
+DENIALS = ("topic", "group", "transaction")
+# client -> its errors of a login, of a certificate, and of what it is denied, of which each is a part
 OWN_ERRORS = {
-    "java": ("SaslAuthenticationException", "SslAuthenticationException"),
-    "librdkafka": ("_AUTHENTICATION", "_SSL"),
-    "aiokafka": ("KafkaConnectionError", "KafkaConnectionError"),
+    "java": (
+        *("SaslAuthenticationException", "SslAuthenticationException"),
+        *("TopicAuthorizationException", "GroupAuthorizationException", "TransactionalIdAuthorizationException"),
+    ),
+    "librdkafka": (
+        *("_AUTHENTICATION", "_SSL"),
+        *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ),
+    "aiokafka": (
+        *("KafkaConnectionError", "KafkaConnectionError"),
+        *("TopicAuthorizationFailedError", "GroupAuthorizationFailedError", "TransactionalIdAuthorizationFailed"),
+    ),
+    "kafkajs": (
+        *("KafkaJSSASLAuthenticationError", "certificate"),
+        *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ),
+    "franz-go": (
+        *("SASL_AUTHENTICATION_FAILED", "CertificateVerificationError"),
+        *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ),
+    "sarama": (
+        *("SASL Authentication failed", "CertificateVerificationError"),
+        *(
+            "not authorized to access this topic",
+            "not authorized to access this group",
+            "Transactional ID authorization failed",
+        ),
+    ),
 }
 
 
@@ -94,6 +120,9 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
         "java": clients.java(version, folder),
         "librdkafka": clients.librdkafka,
         "aiokafka": clients.aiokafka,
+        "kafkajs": clients.kafkajs(),
+        "franz-go": clients.franz_go(),
+        "sarama": clients.sarama(),
     }
     for client, attempt in attempts.items():
         for check in _logins(files, client, attempt):
@@ -104,7 +133,7 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
 
 def _logins(files: _Files, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
     """Each client has brokers of its own: one that was refused may go on for a while in its own threads."""
-    login_error, tls_error = OWN_ERRORS[client]
+    login_error, tls_error, *denials = OWN_ERRORS[client]
     with _broker(files, files.broker) as broker, _log() as log:
         for mechanism in MECHANISMS:
             settings = _settings(files, broker, mechanism)
@@ -112,6 +141,16 @@ def _logins(files: _Files, client: str, attempt: clients.Attempt) -> Iterator[Lo
         for mechanism in MECHANISMS:
             wrong = _settings(files, broker, mechanism) | {"sasl.password": WRONG}
             yield _checked(client, f"{mechanism}, wrong password", attempt(wrong), login_error, log, "is refused (")
+    with (
+        _broker(files, files.broker) as broker,
+        _log() as log,
+        broker.deny("WRITE", topic="denied"),
+        broker.deny("READ", group="denied"),
+        broker.deny("WRITE", transactional_id="denied"),
+    ):
+        for call, error in zip(DENIALS, denials, strict=True):
+            settings = _settings(files, broker, "SCRAM-SHA-512") | {"call": call}
+            yield _checked(client, f"denied {call}", attempt(settings), error, log, "an ACL denies it")
     for case, keys, authority in (
         ("unknown authority", files.broker, files.other),
         ("expired", files.expired, files.ca),
@@ -140,6 +179,7 @@ def _settings(files: _Files, broker: LocalBroker, mechanism: str) -> dict[str, s
         "sasl.mechanism": mechanism,
         "sasl.username": "alice",
         "sasl.password": PASSWORD,
+        "call": "list",
     }
 
 
@@ -150,10 +190,10 @@ def _checked(client: str, case: str, error: str, expected: str, log: _Lines, lin
         time.sleep(0.01)
     lines, log.lines = log.lines, []
     wrong = ""
-    if error != expected:
+    if (not error if expected else error) or expected not in error:
         wrong = f"the client reports {error or 'nothing'}, not {expected or 'nothing'}"
     elif not all(line and line in one for one in lines) or bool(lines) != bool(line):
         wrong = f"the broker's log has {lines}"
-    elif any(secret in one for one in lines for secret in (PASSWORD, WRONG, "alice")):
+    elif any(secret in one.replace("User:alice from", "") for one in lines for secret in (PASSWORD, WRONG, "alice")):
         wrong = "the broker's log has a secret or the user"
     return LoginCheck(client, case, wrong)
