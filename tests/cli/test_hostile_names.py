@@ -97,6 +97,7 @@ COMMANDS = [
     "users list",
     "users remove GROUP",
     "certify --rules --like GROUP",
+    "certify-client --story GROUP -- x",
     "broker --memory --set GROUP=1",
     "wire GROUP",
     "pipeline as-of GROUP --history FOLDER",

@@ -78,6 +78,7 @@ ASKED = [
     "lab handover --members 1 --partitions 1",
     "lab migration --members 2 --partitions 2",
     "certify --rules",
+    "certify-client --list",
 ]
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

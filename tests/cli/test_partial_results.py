@@ -175,7 +175,7 @@ WHOLE = {
     "proxy": "reads nothing",
     "clients": "each broker for itself, as the groups in the last test here",
 }
-OF_OTHERS = {"pipeline", "lab", "certify", "demo", "cluster start", "cluster stop"}
+OF_OTHERS = {"pipeline", "lab", "certify", "certify-client", "demo", "cluster start", "cluster stop"}
 
 
 def ended(world: World, line: str) -> Any:

@@ -34,7 +34,7 @@ def test_every_verb_that_takes_a_bootstrap_server_is_in_the_table() -> None:
 
     taking: set[str] = set()
     for verb, (module, _) in VERBS.items():
-        command = getattr(importlib.import_module(module), verb)
+        command = getattr(importlib.import_module(module), verb.replace("-", "_"))
         commands = command.commands if isinstance(command, click.Group) else {"": command}
         taking |= {
             f"{verb} {name}".strip()

@@ -34,6 +34,7 @@ VERBS = {
     "lab": ("coterie.cli.lab.lab", "Run groups in virtual time."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
     "certify": ("coterie.cli.certify", "Compare a broker with the recorded Apache Kafka."),
+    "certify-client": ("coterie.cli.certify_client", "Test a consumer or producer in any language."),
     "demo": ("coterie.cli.demo", "Show coterie at work on real flights."),
 }
 

@@ -49,7 +49,7 @@ class VerbGroup(CommandGroup):
         """Imports the verb's module."""
         if name not in self._verbs:
             return None
-        command: click.Command = getattr(importlib.import_module(self._verbs[name][0]), name)
+        command: click.Command = getattr(importlib.import_module(self._verbs[name][0]), name.replace("-", "_"))
         return command
 
     def main(

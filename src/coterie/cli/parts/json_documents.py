@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from coterie.cli.parts.json_access import AccessRuling, AclRow, AlteredQuotas, QuotaRow, ScramUserRow
 from coterie.cli.parts.json_figures import (
     CertificateFigures,
+    ClientStoryRow,
     ClusterFigures,
     DemoResult,
     FleetFigures,
@@ -354,6 +355,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "acls remove": JsonDocument(list[AclRow]),
         "acls why": JsonDocument(AccessRuling),
         "certify": JsonDocument(CertificateFigures),
+        "certify-client": JsonDocument(list[ClientStoryRow]),
         "cluster describe": JsonDocument(ClusterFigures),
         "clients": JsonDocument(list[TelemetryClient]),
         "consume": JsonDocument(ConsumedRecord, per_line=True),

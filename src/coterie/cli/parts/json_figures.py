@@ -164,6 +164,30 @@ class CertificateFigures(TypedDict):
     differences: list[DifferingResponseDocument]
 
 
+class ClientFindingRow(TypedDict):
+    """What is wrong: the first of the ``cases``, ``at_s`` seconds after the story's start, the step before it, and the last
+    line of the group's journal before it."""
+
+    rule: str
+    text: str
+    at_s: float
+    cases: int
+    after: str
+    journal: str
+
+
+class ClientStoryRow(TypedDict):
+    """How a program did in a story: right, wrong, not met (``detail`` names the requests that never came), or not run."""
+
+    story: str
+    text: str
+    steps: list[str]
+    outcome: str
+    detail: str
+    seconds: float
+    findings: list[ClientFindingRow]
+
+
 class DemoCheck(TypedDict):
     """A check of the demo."""
 

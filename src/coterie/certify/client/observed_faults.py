@@ -1,0 +1,81 @@
+"""The faults of a story's broker, and what passes them: commits, read positions, members that are heard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
+from coterie.certify.client.history import ClientEvent, ClientEventKind
+from coterie.testing.faults import FaultRule, Faults
+from coterie.wire.apis import API_NAMES
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+
+OWN_CLIENT = "coterie-certify"  # the client id of the stage's own clients, which no fault meets
+_COMMIT, _OFFSETS = "OffsetCommit", "OffsetFetch"
+Note = Callable[[ClientEventKind, int, int], ClientEvent]
+
+
+class ObservedFaults(Faults):
+    """``note`` keeps an event of a partition and an offset; before a commit it reads what the processes have printed.
+    ``heard``: the member id of each request -> the monotonic time of the last one."""
+
+    def __init__(self, topic: str, note: Note) -> None:
+        super().__init__()
+        self._topic, self._note = topic, note
+        self.heard: dict[str, float] = {}
+
+    def taken(self, api: str, request: Any, client_id: str) -> FaultRule | None:
+        """None of a request of our own."""
+        return None if client_id == OWN_CLIENT else super().taken(api, request, client_id)
+
+    def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
+        """The rules come first: what they refuse has not happened."""
+        return super().wrap({key: self._observed(API_NAMES[key], handler) for key, handler in handlers.items()})
+
+    def _observed(self, api: str, handler: Handler) -> Handler:
+        def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
+            member_id = getattr(request, "member_id", "")
+            if member_id:
+                self.heard[member_id] = time.monotonic()
+            if api == _OFFSETS:
+                self._positions(request)
+            if api != _COMMIT:
+                return handler(broker, request, call)
+            events = self._commits(request)
+            result = handler(broker, request, call)
+            if isinstance(result, Pending):
+                return result.then(lambda response: _accepted(response, events))
+            return None if result is None else _accepted(result, events)
+
+        return handle
+
+    def _commits(self, request: Any) -> dict[int, ClientEvent]:
+        return {
+            partition.partition_index: self._note(
+                ClientEventKind.COMMITTED, partition.partition_index, partition.committed_offset
+            )
+            for topic in request.topics
+            if topic.name in ("", self._topic)  # since version 10 an id stands for it
+            for partition in topic.partitions
+        }
+
+    def _positions(self, request: Any) -> None:
+        """A request without topics is about all of them: partition -1 stands for each."""
+        every = request.topics or [topic for group in request.groups or () for topic in group.topics or ()]
+        partitions = [p for topic in every if topic.name in ("", self._topic) for p in topic.partition_indexes]
+        for partition in partitions if every else [-1]:
+            self._note(ClientEventKind.POSITIONED, partition, -1)
+
+
+def _accepted(response: Message, events: dict[int, ClientEvent]) -> Message:
+    for topic in getattr(response, "topics", ()):
+        for partition in topic.partitions:
+            event = events.get(partition.partition_index)
+            if event is not None:
+                event.accepted = partition.error_code == ErrorCode.NONE
+    return response
