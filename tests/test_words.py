@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = frozenset({"said", "told", "place", "found", "answer", "answers", "answered"})
-BANNED_WORDS = re.compile(r"\b(whoever|what came of it|those that)\b", re.I)
+BANNED_WORDS = re.compile(r"\b(whoever|what came of it|those that|anew)\b", re.I)
 AMERICAN = re.compile(
     r"\b(behaviors?|neighbors?|cancel(?:ed|ing)|label(?:ed|ing)|model(?:ed|ing)|favor(?:ed|able)?|honor(?:ed)?|gray|"
     r"recogniz(?:e|es|ed|ing)|organiz(?:e|es|ed|ing)|analyz(?:e|es|ed|ing)|judgment)\b",

@@ -43,14 +43,14 @@ def transactions_are_not_synced(patch: Patch) -> None:
 
 
 def a_repeated_batch_is_appended(patch: Patch) -> None:
-    patch.setattr(Producers, "check", lambda producers, header, *, anew=False: None)
+    patch.setattr(Producers, "check", lambda producers, header, *, must_begin=False: None)
 
 
 def a_repeated_batch_is_appended_and_a_gap_is_not(patch: Patch) -> None:
     check = Producers.check
 
-    def unseen(producers: Producers, header: BatchHeader, *, anew: bool = False) -> None:
-        check(producers, header, anew=anew)
+    def unseen(producers: Producers, header: BatchHeader, *, must_begin: bool = False) -> None:
+        check(producers, header, must_begin=must_begin)
 
     patch.setattr(Producers, "check", unseen)
 

@@ -109,8 +109,8 @@ async def _are_gone(connection: Connection, names: list[str]) -> bool:
     known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
     if any(topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in known.topics):
         return False
-    anew = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], validate_only=True)
-    created = await connection.request_version(anew, CreateTopicsResponse, CREATE_VERSION, SETTLED_WITHIN_S)
+    creation = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], validate_only=True)
+    created = await connection.request_version(creation, CreateTopicsResponse, CREATE_VERSION, SETTLED_WITHIN_S)
     return all(topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS for topic in created.topics)
 
 

@@ -57,7 +57,7 @@ class IsrWriter(SessionScript):
         self.nudge()
 
     def registered(self) -> None:
-        """The broker is registered anew, without roles."""
+        """The broker is registered again, without roles."""
         self._writes.clear()
         self._is_registered = True
         self.nudge()

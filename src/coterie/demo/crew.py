@@ -14,7 +14,7 @@ from pathlib import Path
 from coterie.client import Consumer
 
 SESSION_TIMEOUT_MS = 6_000
-STATIC_SESSION_TIMEOUT_MS = 45_000  # Kafka's default: a member's process starts anew within it on a busy machine too
+STATIC_SESSION_TIMEOUT_MS = 45_000  # Kafka's default: a member's process starts again within it on a busy machine too
 
 
 async def consume(address: str, topic: str, name: str, static: bool, out: Path) -> None:

@@ -46,7 +46,7 @@ class View:
         self._console.print(Text("· ", "dim").append(text_of(text)), highlight=False)
 
     def refresh(self) -> None:
-        """Draws the view anew; without a terminal it prints a line for each new generation."""
+        """Draws the view again; without a terminal it prints a line for each new generation."""
         if self._live is not None:
             self._live.update(self._draw())
         for line in self._watch.rebalances()[self._shown :]:

@@ -94,7 +94,9 @@ class PartitionLog(LogState):
         log.segments = loader.load()
         if not log.segments:
             if existed:
-                report(Finding(directory, None, "there is no segment", f"the log begins anew at offset {start_offset}"))
+                report(
+                    Finding(directory, None, "there is no segment", f"the log begins again at offset {start_offset}")
+                )
             log.start_segment(start_offset)
         if start_offset > log.end_offset:
             problem = f"the recorded log start offset {start_offset} is beyond its end {log.end_offset}"
@@ -116,18 +118,18 @@ class PartitionLog(LogState):
         now_ms: int,
         header: BatchHeader | None = None,
         *,
-        anew: bool = False,
+        must_begin: bool = False,
         aside: Aside = at_once,
     ) -> Appended:
-        """Appends a client's batch; ``header`` is its own where it was read before; ``anew`` as in `Producers.check`. Long
-        checks are made ``aside``, before anything changes. Raises Refusal with Kafka's code, `RecordsRefused` where it is for
-        single records, or OSError."""
+        """Appends a client's batch; ``header`` is its own where it was read before; ``must_begin`` as in `Producers.check`.
+        Long checks are made ``aside``, before anything changes. Raises Refusal with Kafka's code, `RecordsRefused` where it
+        is for single records, or OSError."""
         header = checked_header(data, self.config, header)
         batch, header = prepared(data, header, self.config, now_ms, aside)
         if len(batch) > self.config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
         if header.producer_id >= 0:
-            seen = self.producers.check(header, anew=anew)
+            seen = self.producers.check(header, must_begin=must_begin)
             if seen is not None:
                 return Appended(seen.base_offset, seen.last_offset, seen.timestamp, duplicate=True)
         base = self.end_offset

@@ -1,6 +1,6 @@
 """The checks of a client's batch, and its conversion by the topic's settings.
 
-Every batch is walked over (`records.walking`); records are made only where some are refused or the batch is written anew:
+Every batch is walked over (`records.walking`); records are made only where some are refused or the batch is written again:
 a compacted topic, limits on timestamps, another compression than the producer's. Source: Kafka's LogValidator; KIP-467 for
 errors per record, KIP-937 for the limits of timestamps, KIP-390 for compression levels.
 """
@@ -214,21 +214,21 @@ def _rewritten(
     if walked.oldest < 0 and not header.attributes & TIMESTAMP_TYPE_BIT:
         raise Refusal(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"a batch that is compressed anew must not have the timestamp {walked.oldest}",
+            f"a batch that is compressed again must not have the timestamp {walked.oldest}",
         )
     if walked.consecutive:
         body = decompress(header.codec, data[HEADER_BYTES:])
     else:
         records = [r._replace(offset=n) for n, r in enumerate(decode_records(data, 0, header))]
         body = rebuild_batch(header._replace(attributes=header.attributes & ~COMPRESSION_MASK), records)[HEADER_BYTES:]
-    anew = recompressed(header, body, codec, config.level)
-    header = read_header(anew)
+    rewritten = recompressed(header, body, codec, config.level)
+    header = read_header(rewritten)
     if header.size > config.max_message_bytes:
         raise Refusal(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header.size} bytes once it is compressed anew; max.message.bytes is {config.max_message_bytes}",
+            f"the batch has {header.size} bytes once it is compressed again; max.message.bytes is {config.max_message_bytes}",
         )
-    return bytearray(anew), header
+    return bytearray(rewritten), header
 
 
 def _check_records(data: bytes, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int) -> None:

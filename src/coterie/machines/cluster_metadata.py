@@ -121,7 +121,7 @@ class ClusterMetadata:
 
     def _keep_newer_leaders(self, name: str, info: TopicInfo, epochs: dict[int, int]) -> None:
         """A broker that is behind names a leader of an older epoch (Kafka's Metadata.updateLatestMetadata). Only where ids
-        show that it is the same topic: those of a topic created anew begin at 0."""
+        show that it is the same topic: those of a topic created again begin at 0."""
         topic_id, seen = self._seen.get(name, (bytes(16), {}))
         if info.topic_id != topic_id or not any(topic_id):
             seen = {}

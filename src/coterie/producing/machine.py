@@ -360,7 +360,7 @@ class ProducerMachine:
             self._end(queue, batch, result)
 
     def _renew_refused(self, queue: PartitionQueue) -> None:
-        """Batches that are certainly not in the log are numbered anew, under another epoch because of the gap that they leave.
+        """Batches that are certainly not in the log are numbered again, under another epoch because of the gap that they leave.
         In a transaction they fail, except after UNKNOWN_PRODUCER_ID: then the numbers begin at 0."""
         refused = queue.refused()
         if not refused:

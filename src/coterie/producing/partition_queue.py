@@ -3,12 +3,12 @@
 Order is kept by three rules. A batch that was sent before is sent again alone: nothing of the partition is in flight. New
 batches follow one another without waiting (up to max.in.flight) only where the broker checks their numbers: of an idempotent
 producer, once it has acknowledged one under this producer id and epoch, since a broker that knows nothing of the producer
-accepts any number. And numbers begin anew only where nothing is in flight.
+accepts any number. And numbers begin again only where nothing is in flight.
 
 A refused number alone does not say that the batch is not in the log: of what was in the log before it was restarted, a broker
 knows a producer's last batch again, and refuses the ones before as too early or too late. So the batches behind it are tried
 under their numbers too. One of them is acknowledged: then those before it are in the log. All are refused: then none of them
-is, and they are numbered anew.
+is, and they are numbered again.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class PartitionSequence:
         return self.next != self.expected
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """The numbers begin at 0 under another producer id or epoch, or anew."""
+        """The numbers begin at 0 under another producer id or epoch, or again."""
         self.producer, self.next, self.expected, self.is_acknowledged = producer, 0, 0, False
 
     def take(self, count: int) -> tuple[int, int]:

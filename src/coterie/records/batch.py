@@ -158,7 +158,7 @@ def stamp(data: bytearray, position: int, base_offset: int, leader_epoch: int) -
 
 
 def stamp_times(batch: bytearray, header: BatchHeader, attributes: int, max_timestamp: int) -> BatchHeader:
-    """Writes attributes and largest timestamp of a batch, and its CRC anew; the header as it is then."""
+    """Writes attributes and largest timestamp of a batch, and its CRC again; the header as it is then."""
     struct.pack_into(">h", batch, _ATTRIBUTES_AT, attributes)
     struct.pack_into(">q", batch, _MAX_TIMESTAMP_AT, max_timestamp)
     crc = google_crc32c.value(bytes(batch[_ATTRIBUTES_AT:]))

@@ -167,7 +167,7 @@ class ClusteredBroker:
             if self._held is None:
                 return handler(broker, request, call)
             pending = Pending()
-            # A Produce with acks=0 while the broker was paused: its connection is opened anew.
+            # A Produce with acks=0 while the broker was paused: its connection is opened again.
             self._held.append(lambda: pending.respond_with(handler(broker, request, call)))
             return pending
 

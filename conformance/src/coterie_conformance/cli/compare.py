@@ -98,7 +98,7 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Of the part everything: only the story in this file, as --json prints it.",
 )
-@click.option("--record", is_flag=True, help="Of the part certify: first record the answers of each Kafka anew.")
+@click.option("--record", is_flag=True, help="Of the part certify: first record the answers of each Kafka again.")
 @click.option(
     "--strikes",
     type=IntegerRange(1),

@@ -156,7 +156,7 @@ async def _story(cluster: MixedCluster) -> None:
 
 
 def record() -> Path:
-    """Makes the recording of the tests anew. Raises CannotRun, NotInTime, KafkaError."""
+    """Makes the recording of the tests again. Raises CannotRun, NotInTime, KafkaError."""
     kinds = dict.fromkeys(KAFKA, BrokerKind.KAFKA) | dict.fromkeys(OURS, BrokerKind.COTERIE)
     with tempfile.TemporaryDirectory(prefix="coterie-recording-") as name:
         file = Path(name) / "control.jsonl"

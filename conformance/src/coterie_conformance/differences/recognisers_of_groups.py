@@ -112,7 +112,7 @@ def gone_in_kafka(case: DifferingPart) -> bool:
     if api == "JoinGroup":
         codes = case.codes()
         if case.part.general() == "generation_id" and codes == ("NONE", "NONE"):
-            return bool(theirs == 1 < ours)  # theirs begins anew
+            return bool(theirs == 1 < ours)  # theirs begins again
         is_unknown = codes[0] != codes[1] == "UNKNOWN_MEMBER_ID" or codes == RESERVED_TWICE
         return is_unknown and bool(case.question.body.get("member_id"))
     return (ours, theirs) in _GONE_IN_KAFKA[api]

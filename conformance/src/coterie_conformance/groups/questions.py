@@ -1,6 +1,6 @@
 """A story's requests: one function per kind, half of them requests of a correct member, half of them wrong.
 
-A question is a request made anew for each side, since member ids differ; symbols stand for them until then.
+A question is a request made again for each side, since member ids differ; symbols stand for them until then.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def leave(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def remove(view: GroupView, symbol: str) -> GroupQuestion:
-    """Removes a member that is no actor's any more (an older id of an actor that joined anew)."""
+    """Removes a member that is no actor's any more (an older id of an actor that joined again)."""
     version = min(view.versions[LeaveGroupRequest][1], BATCH_LEAVE_FROM - 1)
     version = max(version, view.versions[LeaveGroupRequest][0])
 

@@ -166,7 +166,7 @@ class HistoryWorkload:
                 await asyncio.sleep(RETRIED_AFTER_S)
 
     async def _poll_often(self, process: str, consumer: Consumer[Any, Any]) -> None:
-        """Raises KafkaError; the positions are those of before then, and another consumer begins anew."""
+        """Raises KafkaError; the positions are those of before then, and another consumer begins again."""
         for number in range(self._rng.randint(20, 200)):
             if not self._stopped:
                 self._polled(process, await consumer.poll(200), reassigned=number == 0)

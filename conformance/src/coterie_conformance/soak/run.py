@@ -95,7 +95,7 @@ class Soak:
             )
 
     def kill(self, name: str) -> None:
-        """SIGKILL to the process and all it started, then start it anew."""
+        """SIGKILL to the process and all it started, then start it again."""
         process = self._processes[name]
         self.kills.append((name, int(time.time() * 1000)))
         with suppress(ProcessLookupError):  # it has ended by itself

@@ -230,7 +230,7 @@ def old_offsets(address: tuple[str, int], timestamp: int, limit: int, topic: str
 
 def printed(zookeeper: str, folder: Path, topic: str, count: int) -> list[str]:
     """What the console consumer of Kafka 1.1.1, which finds the broker through ZooKeeper, prints of so many records; started
-    anew, as another group, where it does not come to its end in time."""
+    again, as another group, where it does not come to its end in time."""
     words = ["--zookeeper", zookeeper, "--topic", topic, "--from-beginning", "--max-messages", str(count)]
     for name in ("print.key", "print.timestamp"):
         words += ["--property", f"{name}=true"]

@@ -86,7 +86,7 @@ async def with_broker_defaults(cluster: Cluster, topics: Sequence[CreatableTopic
 async def replace_topic_configs(
     cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]]
 ) -> AlterConfigsResponse:
-    """Topic -> setting -> value, None for the default: single settings changed by writing all of a topic's own anew
+    """Topic -> setting -> value, None for the default: single settings changed by writing all of a topic's own again
     (IncrementalAlterConfigs: Kafka 2.3). What somebody else changes between reading and writing is lost. Raises KafkaError.
     """
     connection = await cluster.any_connection()

@@ -81,7 +81,7 @@ class TopicDeletion:
         yield from self.failed(self._view.replicas_on(brokers))
 
     def stopped(self, response: ReplicasStopped) -> Steps[None]:
-        """The response to a request for deletion; what was started anew since is passed over."""
+        """The response to a request for deletion; what was started again since is passed over."""
         request = response.request
         if request.broker_epoch != self._view.live.get(request.broker):
             return
@@ -100,7 +100,7 @@ class TopicDeletion:
 
     def resume(self) -> Steps[None]:
         """Topics whose replicas are all deleted go, and deletion starts where nothing is in its way. In Kafka 2.6 the start of
-        a broker lets a deletion begin beside a reassignment, which then makes replicas anew."""
+        a broker lets a deletion begin beside a reassignment, which then makes replicas again."""
         eligible: list[str] = []
         reassigned = {partition[0] for partition in self._view.reassigning}
         for topic in sorted(self._view.deleting):

@@ -109,7 +109,7 @@ class OfficeSession:
 
     def decide(self, partition: TopicPartition, change: Change, batch: RequestBatch) -> Steps[bool]:
         """Writes the partition's next state, if there is one; returns whether there was. Where the leader has written the ISR
-        meanwhile, the decision is made anew from what it has written. Where the node has the decided leader epoch, it was this
+        meanwhile, the decision is made again from what it has written. Where the node has the decided leader epoch, it was this
         write, whose response was lost; a broker that lost power may have left the ISR since."""
         states = self.view.states
         while partition in states and (state := change(states[partition])) is not None:

@@ -11,7 +11,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.events import GroupRemoved
 from coterie.coordinator.shard import Shard, Step
 
-# What lives in memory alone, and is empty, or made anew, in a group that was loaded.
+# What lives in memory alone, and is empty, or made again, in a group that was loaded.
 _SOFT = frozenset({"timers", "topics_version", "resolving", "pending_order", "pending_offsets"})
 
 

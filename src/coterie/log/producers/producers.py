@@ -86,12 +86,12 @@ class Producers:
         if len(self.lowest) > UNVERIFIED_KEPT:
             del self.lowest[next(iter(self.lowest))]
 
-    def check(self, header: BatchHeader, *, anew: bool = False) -> SeenBatch | None:
-        """The earlier batch if this one is a duplicate, else None. ``anew``: a producer that is not known here has
+    def check(self, header: BatchHeader, *, must_begin: bool = False) -> SeenBatch | None:
+        """The earlier batch if this one is a duplicate, else None. ``must_begin``: a producer that is not known here has
         not written before. Raises Refusal for an old epoch or a gap."""
         producer = self.by_id.get(header.producer_id)
         if producer is None:
-            if anew and header.base_sequence != 0:
+            if must_begin and header.base_sequence != 0:
                 raise Refusal(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with sequence 0"
                 )

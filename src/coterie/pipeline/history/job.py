@@ -1,4 +1,4 @@
-"""The history job: facts are added to, everything else is made anew from them. No logic: each table has its function.
+"""The history job: facts are added to, everything else is made again from them. No logic: each table has its function.
 
 OUT/progress.json          how far the last whole run read; written last, so that a run that died is simply run again
 OUT/commits/run=N          facts, by run

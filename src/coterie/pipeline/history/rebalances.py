@@ -281,7 +281,7 @@ def best_rows(rows: Iterable[Row]) -> Iterator[Row]:
     latest: dict[int, list[Row]] = {}  # by generation
     for row in sorted(rows, key=lambda row: (row["time_ms"], row["log_offset"] or 0)):
         same = latest.get(row["generation"])
-        # Generations begin anew with a group that was deleted: the time separates them.
+        # Generations begin again with a group that was deleted: the time separates them.
         if same is None or row["time_ms"] - same[-1]["time_ms"] > SAME_MS:
             same = latest[row["generation"]] = []
             tellings.append(same)

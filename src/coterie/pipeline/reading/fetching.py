@@ -55,7 +55,7 @@ def read_range(
                 ) from error
             begin = reader.first_offset()
             if begin <= offset:
-                return  # behind the end: the topic was made anew
+                return  # behind the end: the topic was made again
             reader.seek(begin)
 
 

@@ -301,7 +301,7 @@ class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
         """Called once all tasks of the batch have ended: their transactions are committed."""
         if batchId == 0:
-            warn(self.warnings)  # a writer is made anew for every batch
+            warn(self.warnings)  # a writer is made again for every batch
         self.end(messages, committed=True)
 
     @sentences.alone()

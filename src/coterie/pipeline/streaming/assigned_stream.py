@@ -53,7 +53,7 @@ class AssignedStream:
         added = self._beginnings(before, ends)
         self.reader.check_added({tp: first for tp, first in added.items() if tp not in self._replaced})
         begin = before | added
-        # Of a topic that was made anew, with failOnDataLoss=false: from where it is now.
+        # Of a topic that was made again, with failOnDataLoss=false: from where it is now.
         begin = {tp: min(begin[tp], self._ends[tp]) for tp in ends}
         taken = self._admission.admit(begin, ends, limits, now=self._goal is not None)
         # Without new records the text must be the same, or Spark makes an empty batch.

@@ -28,7 +28,7 @@ def worker_python(scratch: Path) -> str:
     """This Python; behind a shim where Spark runs out of the installed package pyspark.
 
     Spark puts that package's own pyspark.zip before all else on a worker's path. Python keeps no bytecode of modules in a zip:
-    each process compiles them anew, for 0.45 s of CPU. The shim takes the zip off the path, and workers import the package. The
+    each process compiles them again, for 0.45 s of CPU. The shim takes the zip off the path; workers import the package. The
     folder of the jar behind it is written as in a URL, where it has a space. The shim lies beside this module's bytecode, since
     a query may start workers after ``scratch`` was removed; in ``scratch`` where nothing can be written there."""
     import pyspark

@@ -92,7 +92,7 @@ class ObservedGroups:
                 one.remove_silent(now_ms, SILENT)
 
     def forget(self, group_id: str) -> None:
-        """Begins anew with what comes next."""
+        """Begins again with what comes next."""
         self.classic.pop(group_id, None)
         self.consumers.pop(group_id, None)
 

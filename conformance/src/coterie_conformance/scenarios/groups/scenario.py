@@ -9,7 +9,7 @@
 
 Lines that start at the margin are steps, indented ones the whole trace expected of the step before. Actors (a, b, ...)
 remember their member id, instance id and generation. `run_scenario` returns the scenario with the traces that really
-came, so that a test compares text with text and `--rewrite` writes it anew. After every step all checkers run.
+came, so that a test compares text with text and `--rewrite` writes it again. After every step all checkers run.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ class ScenarioRun:
         self._fail_append = ErrorCode[words[0]]
 
     def _restart(self, words: list[str], options: dict[str, str]) -> None:
-        """The broker dies and comes back: waiting requests are lost, the log is replayed, sessions start anew."""
+        """The broker dies and comes back: waiting requests are lost, the log is replayed, sessions start again."""
         self.ledger.forgotten(set(self.ledger.open))
         # That of a group which wrote nothing goes back, as in the laboratory's broker.
         self.generations = GenerationChecker()

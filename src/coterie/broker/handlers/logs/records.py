@@ -156,10 +156,10 @@ class _Produce:
                 return PartitionProduceResponse(data.index, ErrorCode.NONE)
             log = partition.log
             batch, header = produced
-            anew = self.call.api_version >= PRODUCE_V2_FROM and header.is_of_a_transaction
+            must_begin = self.call.api_version >= PRODUCE_V2_FROM and header.is_of_a_transaction
             if partition.replica is not None:
-                return self._append_for_replicas(partition, batch, header, aside, anew=anew)
-            appended = log.append(batch, self.broker.clock.now_ms(), header, anew=anew, aside=aside)
+                return self._append_for_replicas(partition, batch, header, aside, must_begin=must_begin)
+            appended = log.append(batch, self.broker.clock.now_ms(), header, must_begin=must_begin, aside=aside)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -179,13 +179,13 @@ class _Produce:
         )
 
     def _append_for_replicas(
-        self, partition: Partition, batch: bytes, header: BatchHeader, aside: Aside, *, anew: bool
+        self, partition: Partition, batch: bytes, header: BatchHeader, aside: Aside, *, must_begin: bool
     ) -> PartitionProduceResponse:
         """With acks=all the response waits for the replicas in sync. Raises Refusal, OSError."""
         token, now_ms, acks_all = AppendToken(), self.broker.clock.now_ms(), self.request.acks == -1
 
         def work(log: PartitionLog) -> Appended:
-            return log.append(batch, now_ms, header, anew=anew, aside=aside)
+            return log.append(batch, now_ms, header, must_begin=must_begin, aside=aside)
 
         appended, effects = partition.append(work, token, now_ms, acks_all=acks_all)
         response = self._appended(partition, appended)
