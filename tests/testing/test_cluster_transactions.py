@@ -100,7 +100,7 @@ def test_a_transaction_that_begins_and_is_aborted_at_once_after_a_commit(cluster
     assert committed_records(cluster, 60) == sorted([b"%02d" % number for number in range(20)] * 3)
 
 
-@pytest.mark.parametrize("end", ["stop", "kill", "partition"])
+@pytest.mark.parametrize("end", ["kill", *(pytest.param(end, marks=pytest.mark.slow) for end in ("stop", "partition"))])
 def test_a_transaction_goes_on_when_its_coordinator_is_gone(cluster: LocalBroker, version: int, end: str) -> None:
     with producer_of(cluster) as producer:
         producer.begin_transaction()
