@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
+from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS
 from coterie.broker.connections.accepted_connection import CLOSE_GRACE_S, SMALL_REQUEST_BYTES
 from coterie.broker.connections.open_connections import STOP_GRACE_S
 from coterie.broker.connections.request_queue import MAX_WAITING
@@ -110,6 +111,26 @@ LIMITS = (
     ),
     Limit("time without a request", "connections.max.idle.ms", beyond="the connection is aborted"),
     Limit("connections", "max.connections", beyond="a further one is closed", kafka="2,147,483,647"),
+    Limit(
+        "connections of one address; `max.connections.per.ip.overrides` has another number for some",
+        "max.connections.per.ip",
+        beyond="a further one is closed, with a line in the log",
+    ),
+    Limit(
+        "iterations of a user's SCRAM credentials",
+        fixed=f"{MIN_ITERATIONS:,} to {MAX_ITERATIONS:,}",
+        beyond="UNACCEPTABLE_CREDENTIAL",
+    ),
+    Limit(
+        "time by which the response to a failed login is delayed, in ms",
+        "connection.failed.authentication.delay.ms",
+        beyond="the response is sent, and the connection closed",
+    ),
+    Limit(
+        "time that a login lasts, in ms; 0 is for ever",
+        "connections.max.reauth.ms",
+        beyond="the connection is closed at its next request, unless it has logged in again",
+    ),
     Limit(
         "time in which the last responses of a closed connection are read",
         fixed=f"{CLOSE_GRACE_S:.0f} s; {STOP_GRACE_S:.0f} s while the broker stops",

@@ -124,6 +124,12 @@ def test_no_limit_of_connections_by_default(world: World, broker: FramesBroker) 
     assert not Client(bounded).transport.closed
 
 
+def test_an_address_may_have_another_number_of_connections(world: World) -> None:
+    overrides = "10.0.0.7:0, 127.0.0.1:3, some.host:1"
+    broker = FramesBroker(world, max_connections_per_ip="1", max_connections_per_ip_overrides=overrides)
+    assert [Client(broker).transport.closed for _ in range(4)] == [False, False, False, True]
+
+
 def test_connections_that_come_too_fast_are_closed(world: World, broker: FramesBroker) -> None:
     """testIpConnectionRateWhenActualRateBelowLimit, testIpConnectionRateWhenActualRateAboveLimit."""
     broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": 1.0}})

@@ -13,6 +13,7 @@ from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.memory import RequestMemory, ResponseMemory
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.address_counts import counts_of
 
 STOP_GRACE_S = 2.0
 
@@ -70,7 +71,7 @@ class OpenConnections:
         if len(self._open) >= broker.settings.current.max_connections:
             broker.log_lines.warning("refusing a connection: there are max.connections already")
             return False
-        if self._by_host[host] >= broker.settings.current.max_connections_per_ip:
+        if self._by_host[host] >= self._most_of(host.lstrip("/")):
             broker.log_lines.warning("refusing a connection from %s: it has max.connections.per.ip already", host)
             return False
         if broker.clients.throttling.connected(host.lstrip("/"), broker.clock.now_ms()):
@@ -79,6 +80,11 @@ class OpenConnections:
         self._by_host[host] += 1
         self._open[connection] = None
         return True
+
+    def _most_of(self, address: str) -> int:
+        current = self._broker.settings.current
+        counts = counts_of(current.max_connections_per_ip_overrides)
+        return counts.get(address, current.max_connections_per_ip)
 
     def remove(self, connection: OpenConnection) -> None:
         """The connection has ended, and waits for memory no more."""

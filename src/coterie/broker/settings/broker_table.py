@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from coterie.broker.settings.address_counts import HOSTS_WITH_COUNTS
 from coterie.broker.settings.inter_broker_protocol import is_spoken
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.security_table import SECURITY_SETTINGS
@@ -138,6 +139,13 @@ class BrokerConfig:
         MAX_INT,
         "The most connections of one address; those beyond it are closed at once.",
         at_least(0),
+        update=_CLUSTER_WIDE,
+    )
+    max_connections_per_ip_overrides: str = _broker(
+        STRING,
+        "",
+        "ADDRESS:COUNT with commas, in place of max.connections.per.ip for those addresses; names of hosts count for none.",
+        HOSTS_WITH_COUNTS,
         update=_CLUSTER_WIDE,
     )
     quota_window_num: int = _broker(INT, 11, "The samples over which the rates of client quotas are.", at_least(1))

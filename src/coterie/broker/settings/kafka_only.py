@@ -5,7 +5,6 @@ Facts: `kafka.server.KafkaConfig`'s own list of both versions; where they differ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,26 +12,10 @@ from pathlib import Path
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.configuration import VALUE_TYPES, Rule, at_least, one_of
 
-_HOST, _COUNT = r"[0-9a-zA-Z\-%._:]*", r"[+-]?[0-9]+"
-
-
-def _are_hosts_with_counts(value: object) -> bool:
-    for item in filter(str.strip, str(value).split(",")):
-        host, colon, count = (part.strip() for part in item.rpartition(":"))
-        well_formed = colon and re.fullmatch(_HOST, host) and re.fullmatch(_COUNT, count)
-        if not well_formed or not -(2**31) <= int(count) < 2**31:
-            return False
-    return True
-
-
-_HOSTS_WITH_COUNTS = Rule("HOST:COUNT, several with commas", _are_hosts_with_counts)
-
 
 @cache
 def _rule(values: str) -> Rule | None:
-    """``MINIMUM..``, ``MINIMUM..MAXIMUM``, ``A|B``, ``HOST:COUNT,...`` or ``-``."""
-    if values == "HOST:COUNT,...":
-        return _HOSTS_WITH_COUNTS
+    """``MINIMUM..``, ``MINIMUM..MAXIMUM``, ``A|B`` or ``-``."""
     minimum, dots, maximum = values.partition("..")
     if dots:
         return at_least(int(minimum), int(maximum) if maximum else None)
