@@ -3,7 +3,8 @@
 the test fails, the journal is printed with the failure.
 
 Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``, and users and TLS to
-the first: ``@pytest.mark.coterie(sasl={"alice": "secret"}, tls=True)``; `LocalBroker.client_settings` connects then. Marker
+the first: ``@pytest.mark.coterie(sasl={"alice": "secret"}, tls=True, acls=[...])``; `LocalBroker.client_settings` connects
+then. Marker
 ``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7`` runs
 all such tests under that one. ``--coterie-control URL``: ``coterie_broker`` is a broker that runs elsewhere with its control
 API there, empty at the start of each test.
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from coterie.testing.simulated import SimulatedWorld
 
 _BROKER = pytest.StashKey["LocalBroker | SimulatedWorld"]()
-OF_THE_BROKER = ("sasl", "tls")  # of the marker: arguments of `LocalBroker`, not settings
+OF_THE_BROKER = ("sasl", "tls", "acls")  # of the marker: arguments of `LocalBroker`, not settings
 MARKERS = (
-    "coterie(settings...): broker settings for the fixtures, by Kafka's names with underscores; sasl and tls of LocalBroker",
+    "coterie(settings...): broker settings for the fixtures, by Kafka's names with underscores; sasl, tls, acls of LocalBroker",
     "coterie_seeds(count): run the test once for each of so many seeds of coterie_world, from 0",
 )
 

@@ -7,7 +7,7 @@ import pytest
 from coterie.client.blocking import BlockingConsumer
 from coterie.client.errors import KafkaError
 from coterie.client.security import MECHANISMS
-from coterie.testing import LocalBroker
+from coterie.testing import ErrorCode, LocalBroker, RemoteBroker, allow
 
 BROKER_MECHANISMS = [name for name in MECHANISMS if name != "OAUTHBEARER"]
 
@@ -55,3 +55,42 @@ def test_users_without_tls_outlive_a_reset() -> None:
 def test_a_cluster_has_neither() -> None:
     with pytest.raises(ValueError, match="sasl and tls are for a broker alone"):
         LocalBroker(brokers=3, tls=True)
+
+
+@pytest.mark.coterie(
+    sasl={"alice": "secret", "bob": "word"},
+    tls=True,
+    acls=[
+        allow("READ", topic="t", principal="User:alice"),
+        allow("read", group="", principal="User:alice", prefixed=True),
+    ],
+)
+def test_the_fixture_has_acls(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"one")
+    assert consumed(coterie_broker.client_settings("alice")) == [b"one"]
+    with pytest.raises(KafkaError) as denied:
+        consumed(coterie_broker.client_settings("bob"))
+    assert denied.value.code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def test_acls_outlive_a_reset_and_without_an_entry_all_is_denied() -> None:
+    with LocalBroker(sasl={"alice": "secret"}, acls=[]) as broker:
+        broker.reset()
+        broker.create_topic("t", 1)
+        with pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"):
+            consumed(broker.client_settings())
+
+
+def test_what_acls_need() -> None:
+    with pytest.raises(ValueError, match="acls needs sasl, the passwords of the users"):
+        LocalBroker(acls=[])
+    with pytest.raises(ValueError, match="allow needs one resource: topic, group or transactional_id"):
+        allow("READ")
+    with pytest.raises(ValueError, match="operation must be one of"):
+        allow("EAT", topic="t")
+
+
+def test_a_broker_elsewhere_has_no_deny() -> None:
+    with pytest.raises(ValueError, match="deny needs a broker in the test's own process"):
+        RemoteBroker("http://127.0.0.1:1").deny("READ", group="g")

@@ -52,21 +52,17 @@ class AccessControls(ABC):
     ) -> contextlib.AbstractContextManager[None]:
         """The principal, by default each one, may not do that (READ, WRITE, DESCRIBE, ...) to the resource until the with-block
         ends. A broker without an authorizer has one from then on, which allows everything else."""
-        names = (topic, group, None, transactional_id)
-        resources = [(kind, name) for kind, name in zip(_TYPES, names, strict=True) if name is not None]
-        if len(resources) != 1:
-            raise ValueError("deny needs one resource: topic, group or transactional_id")
-        known = [one.name for one in AclOperation if one > AclOperation.ANY]
-        if operation.upper() not in known:
-            raise ValueError(f"operation must be one of {', '.join(known)}, not {operation!r}")
-        ((kind, name),) = resources
-        what = AclOperation[operation.upper()], Permission.DENY
-        return self._denied(Acl(kind, name, PatternType.LITERAL, principal, "*", *what))
+        resource = _resource("deny", topic, group, transactional_id)
+        denied = _operation(operation)
+        return self._denied(Acl(*resource, PatternType.LITERAL, principal, "*", denied, Permission.DENY))
 
-    @contextlib.contextmanager
-    def _denied(self, acl: Acl) -> Iterator[None]:
+    def _denied(self, acl: Acl) -> contextlib.AbstractContextManager[None]:
         if self._cluster is not None:
             raise ValueError("deny needs a broker alone; create ACLs by an admin for a cluster")
+        return self._in_force(acl)
+
+    @contextlib.contextmanager
+    def _in_force(self, acl: Acl) -> Iterator[None]:
         broker = self.broker
         self._call(lambda: self._add_acl(broker, acl))
         try:
@@ -90,6 +86,39 @@ class AccessControls(ABC):
         """The authorizer stays: it allows everything where the test's is the only one."""
         assert broker.clients.acls is not None
         broker.clients.acls.alter(removed=[acl])
+
+
+def allow(
+    operation: str,
+    *,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    principal: str = EVERY_USER,
+    prefixed: bool = False,
+) -> Acl:
+    """An entry for ``acls`` of `LocalBroker`: the principal (User:NAME), by default each one, may do that to the resource, or,
+    ``prefixed``, to each whose name begins so. Raises ValueError as `LocalBroker.deny` does."""
+    resource = _resource("allow", topic, group, transactional_id)
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    return Acl(*resource, pattern, principal, "*", _operation(operation), Permission.ALLOW)
+
+
+def _resource(
+    what: str, topic: str | None, group: str | None, transactional_id: str | None
+) -> tuple[AclResourceType, str]:
+    names = (topic, group, None, transactional_id)
+    resources = [(kind, name) for kind, name in zip(_TYPES, names, strict=True) if name is not None]
+    if len(resources) != 1:
+        raise ValueError(f"{what} needs one resource: topic, group or transactional_id")
+    return resources[0]
+
+
+def _operation(name: str) -> AclOperation:
+    known = [one.name for one in AclOperation if one > AclOperation.ANY]
+    if name.upper() not in known:
+        raise ValueError(f"operation must be one of {', '.join(known)}, not {name!r}")
+    return AclOperation[name.upper()]
 
 
 _EVERYTHING = [

@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.producer.partition_counts import checked_partition
@@ -63,7 +65,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
     order; the methods of a cluster raise ValueError for a broker alone. ``listen``: HOST:PORT of a broker alone, where 0 is a
     free port. ``sasl``: the passwords of users, who log in by PLAIN or SCRAM; ``tls``: with a certificate made on the spot;
-    `client_settings` has what a client needs for both."""
+    `client_settings` has what a client needs for both. ``acls``: entries that `coterie.testing.allow` makes; with them, also
+    with none, the users of ``sasl`` may do what the entries allow."""
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         listen: str = "127.0.0.1:0",
         sasl: Mapping[str, str] | None = None,
         tls: bool = False,
+        acls: Sequence[Acl] | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers must be at least 1, not {brokers}")
@@ -83,6 +87,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
             raise ValueError("listen is the address of a broker alone; those of a cluster have free ports of 127.0.0.1")
         if brokers > 1 and (sasl is not None or tls):
             raise ValueError("sasl and tls are for a broker alone: brokers connect to each other without them")
+        if acls is not None and sasl is None:
+            raise ValueError("acls needs sasl, the passwords of the users whom the entries are about")
         super().__init__("broker")
         host, self.port = parse_address(listen)
         self.host = host or "127.0.0.1"
@@ -94,6 +100,9 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
             own = self._security.settings(self.host, self.port)
             super_users = f"{self._settings.get('super.users') or ''};User:{OWN_USER}".lstrip(";")
             self._settings = own | self._settings | {"super.users": super_users}
+        self._acls = list(acls or ())
+        if acls is not None:
+            self._settings = {"authorizer.class.name": KAFKA_AUTHORIZERS[0]} | self._settings
         self._epoch = 0
         self._number, self._racks = brokers, racks
         self._cluster: ClusterBrokers | None = None
@@ -122,6 +131,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         address = await start
         if self._security is not None:
             self._security.add_users(self.broker)
+        if self._acls and self.broker.clients.acls is not None:
+            self.broker.clients.acls.alter(self._acls)
         self.broker.groups.journal.listeners.append(self.journal.append)
         return address
 

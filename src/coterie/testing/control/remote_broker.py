@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+from coterie.authorizer.acls import Acl
 from coterie.client import KafkaError
 from coterie.coordinator.journal.line import JournalLine
 from coterie.testing.argument_checks import error_code
@@ -73,6 +74,11 @@ class RemoteBroker(ControlledBroker):
     def journal(self) -> list[JournalLine]:  # type: ignore[override]
         """Those of all groups so far; a new list each time."""
         return self.journal_lines()
+
+    def _denied(self, acl: Acl) -> contextlib.AbstractContextManager[None]:
+        raise ValueError(
+            f"deny needs a broker in the test's own process; create the entry by `coterie acls` for this one: {acl.text}"
+        )
 
     @contextlib.contextmanager
     def _holding(self, rule: FaultRule) -> Iterator[FaultRule]:
