@@ -108,7 +108,7 @@ class Broker(BrokerNode):
         in, or SettingError for a bad setting of a listener, or among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
         if self.settings.joins_cluster:
-            check_for_cluster(chosen)
+            check_for_cluster(self.settings.current, chosen)
         self.advertised_addresses = advertised_addresses(self.settings, chosen)
         accepting = [self._accepting(listener) for listener in chosen]
         if self.settings.joins_cluster:

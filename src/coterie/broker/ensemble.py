@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from coterie.broker.cluster.config import cluster_config
+from coterie.broker.cluster.peers.secured import peer_dial
 from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.broker.joining import join
@@ -87,7 +88,8 @@ async def join_ensemble(
         return await KazooSession(events).open(ensemble, session_timeout_ms, connection_timeout_ms)
 
     limit_s = SESSIONS_WAITED_FOR * session_timeout_ms / 1000
-    joining = asyncio.create_task(join(node, address, config, node.cluster_id, open_session, failed=failed))
+    dial = peer_dial(node.settings)
+    joining = asyncio.create_task(join(node, address, config, node.cluster_id, open_session, dial, failed=failed))
     try:
         while not joining.done():
             await asyncio.wait({joining}, timeout=limit_s)

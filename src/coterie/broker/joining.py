@@ -61,7 +61,7 @@ async def join(
         known_of=known_of,
         failed=failed,
     )
-    registration = nodes.broker(*address, config.rack, now_ms())
+    registration = nodes.broker(*address, config.rack, now_ms(), (config.listener, config.security_protocol))
     member = ClusterMember(config, registration, view, storage=hosted, now_ms=now_ms, dial=dial, failed=failed)
     new_topic_id = None if node.lacks_topic_ids else lambda: uuid.uuid4().bytes
     changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random(), new_topic_id)

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote, unquote
 
 from coterie.controller.assignment import ReplicaAssignment
+from coterie.controller.registration import PLAINTEXT
 from coterie.replication.states import PartitionState, TopicPartition
 from coterie.zookeeper.operations import Corrupt, Create, Znode
 
@@ -75,15 +76,20 @@ def controller(broker_id: int, now_ms: int) -> str:
     return _json({"version": 1, "brokerid": broker_id, "timestamp": str(now_ms)})
 
 
-def broker(host: str, port: int, rack: str | None, now_ms: int) -> str:
-    """A broker's registration with one listener."""
+def broker(
+    host: str, port: int, rack: str | None, now_ms: int, listener: tuple[str, str] = (PLAINTEXT, PLAINTEXT)
+) -> str:
+    """A broker's registration with one listener, of that name and protocol. Consumers of 0.8 read the ``host`` and ``port``
+    beside the endpoints, which are those of a listener without security."""
+    name, protocol = listener
+    is_plain = protocol == PLAINTEXT
     node: dict[str, object] = {
-        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
-        "endpoints": [f"PLAINTEXT://{host}:{port}"],
+        "listener_security_protocol_map": {name: protocol},
+        "endpoints": [f"{name}://{host}:{port}"],
         "jmx_port": -1,
-        "host": host,
+        "host": host if is_plain else None,
         "timestamp": str(now_ms),
-        "port": port,
+        "port": port if is_plain else -1,
         "version": 4,
     }
     return _json(node if rack is None else {**node, "rack": rack})

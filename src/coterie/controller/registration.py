@@ -29,16 +29,19 @@ class BrokerRegistration:
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None = None
 
-    @property
-    def has_plaintext(self) -> bool:
-        """Whether it has a listener without encryption."""
-        return any(e.security_protocol == PLAINTEXT for e in self.endpoints)
+    def has_protocol(self, protocol: str) -> bool:
+        """Whether it has a listener of that protocol."""
+        return any(e.security_protocol == protocol for e in self.endpoints)
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address of the broker's first listener without encryption, or of its first."""
-        plain = next((e for e in self.endpoints if e.security_protocol == PLAINTEXT), self.endpoints[0])
-        return plain.host, plain.port
+        """As `address_by` PLAINTEXT."""
+        return self.address_by(PLAINTEXT)
+
+    def address_by(self, protocol: str) -> tuple[str, int]:
+        """The address of the broker's first listener of that protocol, or of its first."""
+        reached = next((e for e in self.endpoints if e.security_protocol == protocol), self.endpoints[0])
+        return reached.host, reached.port
 
 
 def registration_of(text: str) -> BrokerRegistration:

@@ -12,13 +12,15 @@ from dataclasses import replace
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
-from coterie.broker.cluster.peers.stream import PeerStream, open_stream
+from coterie.broker.cluster.peers.secured import peer_dial
+from coterie.broker.cluster.peers.stream import Dial, PeerStream, open_stream
 from coterie.broker.cluster.zookeeper.session import SessionEvents
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.joining import join
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.controller import nodes
 from coterie.coordinator.journal.line import JournalLine
@@ -44,12 +46,12 @@ class Interconnect:
         self.broker_ids: dict[int, int] = {}  # by port
         self._streams: dict[frozenset[int], list[PeerStream]] = {}
 
-    async def dial(self, broker_id: int, host: str, port: int) -> PeerStream:
-        """Connects from that broker. Raises OSError."""
+    async def dial(self, broker_id: int, host: str, port: int, dial: Dial = open_stream) -> PeerStream:
+        """Connects from that broker, as ``dial`` does. Raises OSError."""
         pair = frozenset((broker_id, self.broker_ids[port]))
         if pair in self.cut:
             raise ConnectionRefusedError
-        stream = await open_stream(host, port)
+        stream = await dial(host, port)
         self._streams.setdefault(pair, []).append(stream)
         return stream
 
@@ -81,7 +83,11 @@ class ClusteredBroker:
     async def start(self) -> None:
         """On the port that it had before, if any."""
         cluster, broker_id = self._cluster, self.broker_id
-        settings = BrokerSettings({**cluster.settings, "node.id": str(broker_id)})
+        own: dict[str, object] = {**cluster.settings, "node.id": str(broker_id)}
+        protocol = own.get("security.inter.broker.protocol", PLAINTEXT)
+        if protocol != PLAINTEXT:
+            own["listeners"] = f"{protocol}://{self.host}:{self.port}"
+        settings = BrokerSettings(own)
         view = ClusterView(broker_id, is_alone=False)
         self.broker = Broker(settings, cluster=view, memory=self._memory, boot_id=self._boot_id)
         handlers = cluster.faults.wrap(self.broker.handlers)
@@ -90,7 +96,7 @@ class ClusteredBroker:
         self.broker.groups.journal.listeners += cluster.listeners
         cluster.interconnect.broker_ids[self.port] = broker_id
         self.is_running = True
-        config = cluster.config(broker_id, self.rack, settings)
+        config, dial = cluster.config(broker_id, self.rack, settings), peer_dial(settings)
         if self._boot_id is not None:
             config = replace(config, lost_power=self.broker.topics.lost_power)
         await join(
@@ -99,7 +105,7 @@ class ClusteredBroker:
             config,
             cluster.cluster_id,
             self._open_session,
-            lambda host, port: cluster.interconnect.dial(broker_id, host, port),
+            lambda host, port: cluster.interconnect.dial(broker_id, host, port, dial),
             self.broker.left_alone,
         )
         if self._boot_id is not None:

@@ -39,6 +39,8 @@ def test_each_setting_arrives() -> None:
         "unclean.leader.election.enable": "true",
         "controlled.shutdown.enable": "false",
         "auto.leader.rebalance.enable": "false",
+        "listeners": "IN://127.0.0.1:9092",
+        "listener.security.protocol.map": "IN:SASL_SSL",
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "coterie.inter.broker.addresses": "10.0.0.0/8,10.1.1.1",
     }
@@ -53,6 +55,8 @@ def test_each_setting_arrives() -> None:
         "auto_leader_rebalance_enable": False,
         "lost_power": True,
         "has_authorizer": True,
+        "listener": "IN",
+        "security_protocol": "SASL_SSL",
         "inter_broker_addresses": ("10.0.0.0/8", "10.1.1.1"),
     }
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.listeners import PLAINTEXT, client_listeners
 from coterie.replication.states import ReplicationConfig
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
     """``replication``: what the pure replicas use. unclean.leader.election.enable is the cluster's default for topics;
-    ``lost_power`` as in `ControllerConfig`; ``has_authorizer``: ACLs say who may send what brokers send."""
+    ``lost_power`` as in `ControllerConfig`; ``has_authorizer``: ACLs say who may send what brokers send; ``listener``: the
+    one by which brokers and clients reach this one, of that ``security_protocol``."""
 
     broker_id: int
     rack: str | None = None
@@ -32,12 +34,15 @@ class ClusterConfig:
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     has_authorizer: bool = False
+    listener: str = PLAINTEXT
+    security_protocol: str = PLAINTEXT
     inter_broker_addresses: tuple[str, ...] = ()
 
 
 def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> ClusterConfig:
     """A broker's settings as far as its part in the cluster goes."""
     own, topics = settings.current, settings.topic_defaults
+    listener = client_listeners(settings)[0]
     return ClusterConfig(
         own.node_id,
         own.broker_rack,
@@ -58,5 +63,7 @@ def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> Clu
         leader_imbalance_check_interval_seconds=own.leader_imbalance_check_interval_seconds,
         leader_imbalance_per_broker_percentage=own.leader_imbalance_per_broker_percentage,
         has_authorizer=bool(own.authorizer_class_name),
+        listener=listener.name,
+        security_protocol=listener.security_protocol,
         inter_broker_addresses=own.coterie_inter_broker_addresses,
     )

@@ -9,6 +9,7 @@ from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.requests.pending import Pending
 from coterie.controller import encoding
+from coterie.controller.registration import PLAINTEXT
 from coterie.controller.requests import ShutdownAllowed
 from coterie.replication.states import LEADER_DURING_DELETE, ReplicaRefusal, TopicPartition
 from coterie.wire.declaration import Message
@@ -40,8 +41,14 @@ class ControlRequests:
     settings of those topics are known."""
 
     def __init__(
-        self, manager: ReplicaManager, view: ClusterView, driver: ControllerDriver, changed: Callable[[], None]
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        driver: ControllerDriver,
+        changed: Callable[[], None],
+        protocol: str = PLAINTEXT,
     ) -> None:
+        self._protocol = protocol  # of the listener of each broker by which it is reached
         self._manager, self._view, self._driver, self._changed = manager, view, driver, changed
         self.leaders: dict[int, tuple[str, int]] = {}  # addresses, from LeaderAndIsr
         self._early: list[tuple[int, Callable[[], None]]] = []  # with the epochs that they are meant for
@@ -120,9 +127,10 @@ class ControlRequests:
             self._manager.update_metadata(*self._epochs(request), states)
         except ReplicaRefusal as refusal:
             return UpdateMetadataResponse(refusal.error.value)
+        own = self._protocol
         deleted: list[TopicPartition] = [p for p, s in states.items() if s.leader == LEADER_DURING_DELETE]
         live = [
-            LiveBroker(broker, *registration.address, registration.rack, registration.has_plaintext)
+            LiveBroker(broker, *registration.address_by(own), registration.rack, registration.has_protocol(own))
             for broker, registration in encoding.live_brokers(request).items()
         ]
         kept = {partition: state for partition, state in states.items() if partition not in deleted}

@@ -87,7 +87,7 @@ class ControllerDriver:
         )
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
         self._registered, self._broker_id, self._failed = registered, config.broker_id, failed
-        self._config_changes = ConfigChanges(now_ms())
+        self._config_changes, self._protocol = ConfigChanges(now_ms()), config.security_protocol
         self.settings_changed: Callable[[tuple[SettingsChanged, ...]], None] = lambda changes: None
         self._controller_task = ScriptTask(self.machine, self.apply, self._effect, now_ms)
         self._isr_task = ScriptTask(self._isr_writer, self.apply, isr_effect, now_ms)
@@ -211,7 +211,7 @@ class ControllerDriver:
             return None
         if office.view.live.get(request.broker) != request.broker_epoch:
             return None
-        return registration_of(office.view.registrations[request.broker]).address
+        return registration_of(office.view.registrations[request.broker]).address_by(self._protocol)
 
     def _responded(self, request: ControlRequest, response: Message) -> None:
         code = getattr(response, "error_code", 0)

@@ -59,7 +59,7 @@ class ClusterMember:
         )
         self.manager.write_isr = self.driver.write_isr
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
-        self.control = ControlRequests(self.manager, view, self.driver, self._cluster_changed)
+        self.control = ControlRequests(self.manager, view, self.driver, self._cluster_changed, config.security_protocol)
         self.commands = ControllerCommands(self.driver)
         self.senders: RegisteredSenders | None = None  # None with an authorizer
         if not config.has_authorizer:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from coterie.broker.settings.address_counts import HOSTS_WITH_COUNTS
 from coterie.broker.settings.inter_broker_protocol import is_spoken
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
-from coterie.broker.settings.security_table import SECURITY_SETTINGS
+from coterie.broker.settings.security_table import PROTOCOLS, SECURITY_SETTINGS
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
 from coterie.configuration import (
@@ -82,6 +82,15 @@ class BrokerConfig:
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "NAME:PROTOCOL of each listener, with commas. A change counts at the next start.",
         update=_PER_BROKER,
+    )
+    inter_broker_listener_name: str | None = _broker(
+        STRING, None, "The name of the listener by which brokers reach each other; of a cluster's broker its only one."
+    )
+    security_inter_broker_protocol: str = _broker(
+        STRING,
+        "PLAINTEXT",
+        "The protocol of that listener, where inter.broker.listener.name does not name it.",
+        one_of(*PROTOCOLS),
     )
     log_dirs: str | None = _broker(STRING, None, "The data folder, where --data gives none; coterie uses one.")
     log_dir: str = _broker(STRING, "/tmp/kafka-logs", "The data folder, where log.dirs gives none.")

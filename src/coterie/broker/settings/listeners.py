@@ -97,14 +97,24 @@ def client_listeners(settings: BrokerSettings) -> list[Listener]:
     return own
 
 
-def check_for_cluster(chosen: list[Listener]) -> None:
-    """Raises SettingError for listeners that the other brokers of a cluster cannot use: they connect without TLS and SASL, and
-    name one address of each broker to their clients."""
-    if len(chosen) != 1 or chosen[0].security_protocol != PLAINTEXT:
-        names = ", ".join(one.text for one in chosen)
+def check_for_cluster(config: BrokerConfig, chosen: list[Listener]) -> None:
+    """Raises SettingError for listeners that the other brokers of a cluster cannot use: they reach each broker by its only
+    listener, of which inter.broker.listener.name or security.inter.broker.protocol speaks."""
+    own = _of_clients(config, "listeners", config.listeners)
+    if set(chosen) <= set(own):
+        chosen = own  # also where --listen names one of several
+    names = ", ".join(one.text for one in chosen)
+    if len(chosen) != 1:
         raise SettingError(
-            "a broker of a cluster (zookeeper.connect with broker.id) must have one listener, of protocol PLAINTEXT, "
-            f"not {names}: brokers connect to each other without TLS and SASL"
+            f"a broker of a cluster (zookeeper.connect with broker.id) must have one listener, not {names}"
+        )
+    name, protocol = config.inter_broker_listener_name, config.security_inter_broker_protocol
+    if name is not None and name.upper() != chosen[0].name:
+        raise SettingError(f"inter.broker.listener.name must be {chosen[0].name}, the only listener, not {name}")
+    if name is None and protocol != chosen[0].security_protocol:
+        raise SettingError(
+            f"security.inter.broker.protocol must be {chosen[0].security_protocol}, that of the only listener {names}, "
+            f"not {protocol}"
         )
 
 

@@ -95,6 +95,14 @@ class SecurityConfig:
         _MAPPING_RULES,
         update=Update.READ_ONLY,
     )
+    ssl_endpoint_identification_algorithm: str = _security(
+        STRING, "https", "Whether the name of a broker is looked for in its certificate; empty: it is not."
+    )
+    sasl_mechanism_inter_broker_protocol: str = _security(
+        STRING,
+        "GSSAPI",
+        "The mechanism by which the broker logs in to the others, with username and password of sasl.jaas.config.",
+    )
     sasl_enabled_mechanisms: tuple[str, ...] = _security(
         LIST, ("GSSAPI",), f"The mechanisms of SASL that are offered: {', '.join(MECHANISMS)}. GSSAPI is not served."
     )

@@ -43,6 +43,8 @@ class PeerConnection:
             raise
 
     async def _opened(self, address: Address) -> PeerStream:
+        if self._stream is not None and asyncio.get_running_loop().time() >= self._stream.retired_at_s:
+            self.close()
         if self._stream is None:
             self._stream = await self._dial(*address)
             self._address = address

@@ -12,7 +12,8 @@ MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 
 
 class PeerStream(FrameReceiver):
-    """One request at a time. A stream that raised an error is to be aborted."""
+    """One request at a time. A stream that raised an error is to be aborted, and one whose login ends at ``retired_at_s``, by
+    the loop's clock, opened again by then."""
 
     def __init__(self) -> None:
         super().__init__(MAX_RESPONSE_BYTES)
@@ -20,6 +21,7 @@ class PeerStream(FrameReceiver):
         self._response: asyncio.Future[bytes] | None = None  # that is waited for
         self._frames: list[bytes] = []  # of the data that is being received
         self._lost: Exception | None = None
+        self.retired_at_s = float("inf")
 
     async def exchange(self, request: bytes) -> bytes:
         """The frame of the response, without its size. Raises OSError, and WireError for bytes that are not a frame."""
