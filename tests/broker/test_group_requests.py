@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import RFC_4122, UUID
 
@@ -34,7 +33,6 @@ from tests.awaiting import quiet
 from tests.broker.test_server import Client, broker, make_topic, run
 
 NONE, UNKNOWN, REBALANCING = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS
-Connect = Callable[[], Awaitable[Client]]
 
 
 async def join(client: Client, member: str = "", static: str | None = None, group: str = "g") -> JoinGroupResponse:

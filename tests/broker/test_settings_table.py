@@ -28,20 +28,6 @@ DIFFERENT = {
     "zookeeper.session.timeout.ms": "Kafka 0.8's default, for the consumers that the registration is for",
 }
 # Also in Kafka 4.4, whose further settings are in the table as well.
-OUR_OWN = {
-    "coterie.connections.max.stalled.ms",
-    "coterie.connections.max.unauthenticated.ms",
-    "coterie.sasl.users.file",
-    "coterie.sasl.oauthbearer.allowed.urls",
-    "coterie.sasl.oauthbearer.unsecured.enable",
-    "coterie.queued.max.response.bytes",
-    "coterie.request.max.elements",
-    "coterie.journal.enable",
-    "coterie.telemetry.enable",
-    "coterie.offsets.losses.accepted",
-    "coterie.group.sync.timeout.enable",
-    "coterie.group.pending.leave.rebalance.enable",
-}
 
 
 # Topic settings that came with Kafka 4.4; `./run conformance --part everything` compares their rows and values.

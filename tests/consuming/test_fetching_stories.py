@@ -25,7 +25,6 @@ from coterie.wire.messages.logs.fetch import FetchResponse
 from tests.consuming.cluster import NO_LEADER, NODES, PARTITIONS, SimulatedCluster
 
 BACKOFF = Backoff(100, 1_000)
-NOTHING: frozenset[str] = frozenset()
 partitions = st.sampled_from(PARTITIONS)
 
 

@@ -26,7 +26,6 @@ from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.consuming.cluster import NODES, T0, SimulatedCluster
 
-Address = tuple[str, int]
 PASSING = [code for code, remedy in REMEDIES.items() if remedy is FetchRemedy.FIND_LEADER]
 SETTINGS = {"bootstrap.servers": "b1:9092,b2:9092", "retry.backoff.ms": "10", "check.crcs": "true"}
 SEEDS = 30

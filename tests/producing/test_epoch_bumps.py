@@ -12,7 +12,6 @@ from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import PAUSE_MS, OneProducer
 
 UNKNOWN = ErrorCode.UNKNOWN_PRODUCER_ID
-GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def with_windows(*partitions: int, epoch: int = 0, **config: Any) -> OneProducer:

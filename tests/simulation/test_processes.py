@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from coterie.simulation import Simulation
 
@@ -172,6 +172,3 @@ async def _error_of(work: Awaitable[object]) -> str:
     except OSError as error:
         return type(error).__name__
     return ""
-
-
-Program = Callable[..., Awaitable[object]]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coterie.client import Producer
-from coterie_conformance.bench.churn import Guests, Levels, churn, rising
-
-FLAT = Levels(50.0, 100, 8, 1, 2.0)
+from coterie_conformance.bench.churn import Guests, Levels, churn
 
 
 def test_clients_that_come_and_go_leave_no_tasks(tmp_path: Path) -> None:
@@ -41,19 +38,3 @@ def test_a_client_that_is_never_closed_is_seen(tmp_path: Path, monkeypatch: pyte
 
     levels = asyncio.run(run())
     assert levels[-1].descriptors > levels[0].descriptors, levels
-
-
-@pytest.mark.parametrize(
-    ("name", "step", "reported"),
-    [
-        ("memory_mb", 4.0, True),
-        ("memory_mb", 0.5, False),
-        ("descriptors", 5, True),
-        ("tasks", 5, True),
-        ("threads", 1, True),
-    ],
-)
-def test_a_level_that_rises_is_reported(name: str, step: float, reported: bool) -> None:
-    levels = [replace(FLAT, **{name: getattr(FLAT, name) + step * n}) for n in range(12)]
-    assert rising(levels) == ([name] if reported else [])
-    assert rising(levels[::-1]) == rising(levels[:3]) == rising([FLAT] * 12) == []

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import random
 from itertools import count
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -20,7 +19,6 @@ from coterie_conformance.fuzzing.runner import corpus, fuzz, inputs, kept_inputs
 from coterie_conformance.fuzzing.target import Broken, Target, check, mutated
 from coterie_conformance.fuzzing.targets import TARGETS
 
-ROOT = Path(__file__).parents[3]
 INPUTS = {"records": 150, "file-": 60, "request-": 12, "response-": 12}  # by the beginning of a target's name
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
@@ -43,7 +43,6 @@ from coterie.wire.messages.topics.create_topics import CreatableTopic, Creatable
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
-T = TypeVar("T")
 PRODUCE_VERSION = 12
 _PEERS = ("broker-", "controller-")  # client ids of connections between brokers
 DEFAULTS: dict[str, object] = {

@@ -36,7 +36,6 @@ PASSWORD = "secret"
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-PROGRESS_EVERY_S = 10.0
 Progress = Callable[[str], None]
 
 

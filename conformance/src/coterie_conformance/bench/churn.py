@@ -174,22 +174,6 @@ async def churn(
     return levels
 
 
-def rising(levels: list[Levels]) -> list[str]:
-    """The names of levels that are higher in every one of the last rounds than in any of the first, beyond what a
-    garbage collector and an allocator leave: descriptors and tasks by 10, threads by 2, memory by a fifth. Empty for
-    fewer than four rounds."""
-    quarter = len(levels) // 4
-    if not quarter:
-        return []
-    first, last = levels[: 2 * quarter], levels[-quarter:]
-    leeway = {"memory_mb": max(x.memory_mb for x in first) / 5, "descriptors": 10.0, "tasks": 10.0, "threads": 2.0}
-    return [
-        name
-        for name, more in leeway.items()
-        if min(getattr(x, name) for x in last) > max(getattr(x, name) for x in first) + more
-    ]
-
-
 def churn_rows(folder: Path, rounds: int = 5) -> Iterator[Measurement]:
     """The levels of the last round beside those of the first."""
     levels = asyncio.run(churn(folder, rounds, 0, lambda *_: None))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 LOG_PARTITIONS = 4
 GROUPS, PARTITIONS_EACH = 40, 8  # a commit of eight partitions is one batch, as a consumer makes it
-SEGMENT_BYTES = 256 * 1024 * 1024
 INDEX_EVERY = 1024 * 1024
 START_MS = 1_700_000_000_000
 

@@ -25,7 +25,6 @@ from coterie_conformance.members.programs import MEMBER_PROGRAMS, RunningMember
 from coterie_conformance.servers.kafka import CannotRun
 
 TOPIC, PARTITIONS, MEMBERS = "fed", 6, 3
-SHARE = PARTITIONS // MEMBERS
 FEED_S = 0.05
 PATIENCE_S = 120.0
 SESSION_S = 6.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-NO_LIMIT = -1
 _UNLIMITED_BYTES = 2**62
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 
 from coterie.broker.process.scheduling import Scheduler
 from coterie.log.files.filesystem import File
 from coterie.log.partition_log import PartitionLog
-
-logger = logging.getLogger(__name__)
 
 Synced = Callable[[OSError | None], None]
 SyncFiles = Callable[[list[File], Synced], None]
