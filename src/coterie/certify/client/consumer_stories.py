@@ -7,7 +7,9 @@ from coterie.certify.client.story import ClientStory
 _PROCESSES = (
     ClientStory("quiet", "nothing happens", ("read 100",)),
     ClientStory("three at once", "three processes start together", ("read 200",), processes=3, partitions=3),
-    ClientStory("second joins", "a second process joins, and leaves", ("start 1", "read 100", "stop 1", "read 100")),
+    ClientStory(
+        "second joins", "a second process joins, and leaves", ("start 1", "read 100", "stop 1", "bury", "read 100")
+    ),
     ClientStory(
         "killed beside another",
         "one of two processes is killed",

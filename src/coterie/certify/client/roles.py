@@ -28,12 +28,12 @@ class ConsumerStoryRun(StoryRun):
 
     delivery: DeliveryPromise = DeliveryPromise.AT_LEAST_ONCE
     _feeder: Feeder | None = None
-    _feeding: threading.Lock = field(default_factory=threading.Lock)
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def feeder(self) -> Feeder:
         """Made with the first record."""
-        with self._feeding:
+        with self._making:
             if self._feeder is None:
                 self._feeder = Feeder(self.broker.bootstrap_servers, TOPIC, self.story.partitions)
             return self._feeder

@@ -70,6 +70,7 @@ class StoryRun:
         self.is_silent = False
         self.moved = 0  # records processed or acknowledged so far
         self._lock = threading.RLock()
+        self._feeding = threading.Lock()
         self._down: int | None = None
         self._over = threading.Event()
         self._start_s = time.monotonic()
@@ -134,7 +135,7 @@ class StoryRun:
         self._wait_for(lambda: not self._unmet(), MET_S)
         if not self.is_silent:
             self._until_moved(ENOUGH, "the end")
-            self.is_silent = True
+        self.silence()
         self._until(self.is_done, "the end")
 
     def _until_moved(self, count: int, step: str) -> None:
@@ -187,8 +188,9 @@ class StoryRun:
                 thread.join(END_S)
 
     def _feed(self) -> None:
-        if not self.is_silent and self.processes:
-            self.feed()
+        with self._feeding:
+            if not self.is_silent and self.processes:
+                self.feed()
 
     def now_s(self) -> float:
         """Since the story's start."""
@@ -336,7 +338,10 @@ class StoryRun:
         self.broker.move_coordinator(GROUP)
 
     def silence(self) -> None:
+        """Returns once what is being produced is acknowledged."""
         self.is_silent = True
+        with self._feeding:
+            pass
 
     def speak(self) -> None:
         self.is_silent = False
