@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,37 @@ def test_the_pages_of_a_large_request_serve_the_next(tmp_path: Path) -> None:
             for _ in range(20):
                 producer.send_and_wait("t", bytes(900_000))
             assert page_faults(broker.process.pid) - before < 20 * PAGES_OF_A_REQUEST / 4
+    finally:
+        broker.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+def test_consume_reads_into_the_same_pages(tmp_path: Path) -> None:
+    def faults(address: str, records: int) -> int:
+        command = [
+            sys.executable,
+            "-m",
+            "coterie",
+            "consume",
+            "t",
+            "--from-beginning",
+            "-n",
+            str(records),
+            "-b",
+            address,
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0
+        return usage.ru_minflt
+
+    broker = BrokerProcess(tmp_path)
+    try:
+        with BlockingProducer({"bootstrap.servers": broker.address, "batch.size": 262_144}) as producer:
+            for _ in range(32_000):
+                producer.send("t", bytes(1000))
+        assert faults(broker.address, 32_000) - faults(broker.address, 1) < 3_000
     finally:
         broker.stop()
 

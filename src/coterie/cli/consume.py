@@ -115,8 +115,10 @@ async def _read(
     timeout_ms: int | None,
     as_json: bool,
 ) -> None:
+    from coterie.broker.process.allocator import keep_freed_memory
     from coterie.client import Consumer
 
+    keep_freed_memory()
     shown, last = 0, time.monotonic()
     async with Consumer(settings) as consumer:
         if settings["group.id"] is not None:

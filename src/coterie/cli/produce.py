@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 # Larger batches than Producer's: a command that copies a file wants throughput, and each batch costs the broker the same.
-BATCHES = {"batch.size": "262144"}
+BATCHES = {"batch.size": "524288"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 TOPIC_WAIT_MS = 5_000  # a topic that the broker creates at its first use is there sooner
