@@ -55,7 +55,7 @@ class Seen:
 
 
 SEEN: dict[Switch, Seen] = {
-    off.the_isr_is_written_whatever_the_version: Seen(42, TOPICS),
+    off.the_isr_is_written_whatever_the_version: Seen(50, TOPICS),
     off.the_controller_writes_whatever_the_version: Seen(11, TOPICS),
     off.a_replaced_controller_goes_on: Seen(11, TOPICS),
     off.logs_are_not_truncated: Seen(3, TOPICS),

@@ -75,7 +75,7 @@ SEEN: dict[Switch, Seen] = {
     logs.no_response_waits_for_a_sync: Seen(3),
     logs.readers_do_not_wait_for_a_sync: Seen(3),
     logs.deleted_records_come_back: Seen(11),
-    logs.transactions_are_not_synced: Seen(6),
+    logs.transactions_are_not_synced: Seen(3),
     logs.a_repeated_batch_is_appended: Seen(0),
     logs.a_repeated_batch_is_appended_and_a_gap_is_not: Seen(1),
     logs.aborted_transactions_are_not_listed: Seen(1),
