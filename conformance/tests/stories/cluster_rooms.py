@@ -31,6 +31,7 @@ def of_spec(file: str, name: str) -> Callable[[], None]:
 SEEN_IN_ROOMS: dict[Switch, Callable[[], None]] = {
     off.leader_epochs_are_not_checked: test_leader.test_a_follower_in_an_old_epoch_changes_nothing,
     off.followers_join_before_they_have_caught_up: test_isr.test_a_follower_that_has_caught_up_joins,
+    off.followers_are_timed_by_their_own_clocks: test_isr.test_what_a_fetch_says_of_its_follower,
     off.a_lone_replica_may_be_left: test_isr.test_none_leaves_where_fewer_than_min_insync_replicas_are_in_sync,
     off.a_broker_obeys_before_it_is_registered: test_replicas.test_a_broker_that_is_not_registered_yet_has_no_role,
     off.a_deletion_begins_beside_a_reassignment: of_spec(

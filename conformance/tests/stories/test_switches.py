@@ -89,7 +89,7 @@ SEEN: dict[Switch, Seen] = {
     consumers.commits_name_no_leader_epoch: Seen(1),
     consumers.an_epoch_ends_before_its_last_records: Seen(1),
     consumers.a_validation_has_no_result: Seen(43, RESTARTS),
-    consumers.lost_partitions_are_read_on: Seen(82),
+    consumers.lost_partitions_are_read_on: Seen(88),
     consumers.positions_outlast_a_revocation: Seen(3),
     consumers.a_partition_is_given_before_it_is_released: Seen(2),
     consumers.an_upgrade_forgets_who_owns_what: Seen(3),
@@ -115,7 +115,7 @@ SEEN: dict[Switch, Seen] = {
     consumers.no_report_acknowledges_a_revocation: Seen(
         3, READERS | {"only": ("responses_lost", "program_killed", "requests_late")}
     ),
-    consumers.a_lost_membership_commits_without_one: Seen(56, COPIERS | {"kind": "eager", "only": LATE}),
+    consumers.a_lost_membership_commits_without_one: Seen(194, COPIERS | {"kind": "eager", "only": LATE}),
     consumers.a_lost_membership_of_the_consumer_protocol_commits_without_one: Seen(6, COPIERS | {"only": LATE}),
     consumers.a_former_epoch_may_commit_in_a_transaction: Seen(6, COPIERS | {"only": LATE}),
     consumers.positions_are_those_before_an_open_transaction: Seen(36, PAUSED_COPIERS),
