@@ -91,7 +91,7 @@ def _one(subject: str, seed: int, minutes: float, brokers: int | None) -> Result
 
 
 def _compare_traces(seeds: range, minutes: float, brokers: int | None, hashes: int) -> NoReturn:
-    from coterie_conformance.stories.traces import different_traces
+    from coterie_conformance.cli.seed_traces import different_traces
 
     differ = 0
     for seed, traces in different_traces(seeds, minutes, brokers, range(hashes)):
