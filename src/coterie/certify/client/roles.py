@@ -135,7 +135,7 @@ def tell_all(
     jobs: int,
     progress: Callable[[ClientOutcome], None] = lambda _: None,
 ) -> list[ClientOutcome]:
-    """The outcome of each story, in their order; so many ``jobs`` are told at a time, each with a broker of its own."""
+    """The outcome of each story, in their order; so many ``jobs`` run at a time, each with a broker of its own."""
 
     def tell(story: ClientStory) -> ClientOutcome:
         stage = (ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun)(story, cast, delivery=delivery)

@@ -47,7 +47,7 @@ class ClientOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """What every story is told with: the user's ``command``, a ``folder`` for the processes' standard errors, and how long the
+    """What every story runs with: the user's ``command``, a ``folder`` for the processes' standard errors, and how long the
     client may stand still."""
 
     command: Sequence[str]
