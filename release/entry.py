@@ -1,10 +1,17 @@
-"""The program of the one file and of the image. A command that starts brokers as `PYTHON -m coterie` finds itself in PYTHON."""
+"""The program of the one file and of the image. What a command starts as `PYTHON -m MODULE`, or in a process of
+multiprocessing's, finds itself in PYTHON."""
 
+import multiprocessing
+import runpy
 import sys
 
 from coterie.program import main
 
 if __name__ == "__main__":
-    if sys.argv[1:3] == ["-m", "coterie"]:
+    multiprocessing.freeze_support()
+    if sys.argv[1:2] == ["-m"]:
+        module = sys.argv[2]
         del sys.argv[1:3]
-    main()
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        main()

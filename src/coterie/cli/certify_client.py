@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ DELIVERIES = {"consumer": ("at-least-once", "at-most-once"), "producer": ("at-le
 
 @click.command(
     name="certify-client",
-    context_settings={"ignore_unknown_options": False},
     epilog="""\b
 Examples:
   coterie certify-client -- ./my-consumer
@@ -113,8 +113,8 @@ def _outcomes_of(
 ) -> list[ClientOutcome]:
     """Raises ClickException for a command that cannot be started."""
     from coterie.certify.client.history import DeliveryPromise
-    from coterie.certify.client.roles import tell_all
-    from coterie.certify.client.stage import Cast
+    from coterie.certify.client.roles import run_stories
+    from coterie.certify.client.stage import ClientUnderTest
 
     logging.getLogger("coterie").setLevel(logging.CRITICAL)  # the brokers report what the stories do to them
     with (
@@ -122,25 +122,14 @@ def _outcomes_of(
         progress_bar(len(stories), "stories") as advance,
     ):
         try:
-            return tell_all(
-                stories, Cast(command, Path(folder), patience_s), DeliveryPromise(delivery), jobs, lambda _: advance(1)
-            )
+            client = ClientUnderTest(command, Path(folder), patience_s)
+            return run_stories(stories, client, DeliveryPromise(delivery), jobs, lambda _: advance(1))
         except OSError as error:
             raise click.ClickException(f"{command[0]} cannot be started: {error.strerror or error}") from error
 
 
 def _row(outcome: ClientOutcome) -> ClientStoryRow:
-    findings = [
-        {
-            "rule": f.rule,
-            "text": f.text,
-            "at_s": round(f.at_s, 3),
-            "cases": f.cases,
-            "after": f.after,
-            "journal": f.journal,
-        }
-        for f in outcome.findings
-    ]
+    findings = [asdict(finding) | {"at_s": round(finding.at_s, 3)} for finding in outcome.findings]
     story = outcome.story
     return {
         "story": story.name,

@@ -85,7 +85,9 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         if brokers > 1 and listen != "127.0.0.1:0":
             raise ValueError("listen is the address of a broker alone; those of a cluster have free ports of 127.0.0.1")
         if brokers > 1 and (sasl is not None or tls):
-            raise ValueError("sasl and tls are for a broker alone: here the brokers of a cluster have no login for each other")
+            raise ValueError(
+                "sasl and tls are for a broker alone: here the brokers of a cluster have no login for each other"
+            )
         if acls is not None and sasl is None:
             raise ValueError("acls needs sasl, the passwords of the users whom the entries are about")
         super().__init__("broker")

@@ -9,10 +9,17 @@ from dataclasses import dataclass, field
 
 from coterie.certify.client.consumer_stories import CONSUMER_STORIES
 from coterie.certify.client.feeding import Feeder
-from coterie.certify.client.history import ClientEventKind, ClientFinding, DeliveryPromise, value_of
+from coterie.certify.client.history import (
+    ClientEvent,
+    ClientEventKind,
+    ClientFinding,
+    DeliveryPromise,
+    records_in,
+    value_of,
+)
 from coterie.certify.client.producer_stories import PRODUCER_STORIES
 from coterie.certify.client.producer_verdict import ProducerRecords, judge_producer
-from coterie.certify.client.stage import GROUP, TOPIC, Cast, ClientOutcome, StoryRun
+from coterie.certify.client.stage import GROUP, TOPIC, ClientOutcome, ClientUnderTest, StoryRun
 from coterie.certify.client.story import CONSUMER, PRODUCER, ClientStory
 from coterie.certify.client.verdict import judge
 from coterie.client.blocking import BlockingConsumer
@@ -42,7 +49,13 @@ class ConsumerStoryRun(StoryRun):
         self.feeder.feed(AT_ONCE)
 
     def take(self, process: int, line: str) -> None:
-        self.took(process, line)
+        """The records that the line names are processed."""
+        for partition, offset in records_in(line):
+            event = ClientEvent(
+                self.now_s(), ClientEventKind.PROCESSED, process=process, partition=partition, offset=offset
+            )
+            self.history.events.append(event)
+            self.moved += 1
 
     def is_done(self) -> bool:
         """All is processed, and committed."""
@@ -128,20 +141,20 @@ class ProducerStoryRun(StoryRun):
         return judge_producer(self.records, self.history, self.delivery)
 
 
-def tell_all(
+def run_stories(
     stories: Sequence[ClientStory],
-    cast: Cast,
+    client: ClientUnderTest,
     delivery: DeliveryPromise,
     jobs: int,
     progress: Callable[[ClientOutcome], None] = lambda _: None,
 ) -> list[ClientOutcome]:
     """The outcome of each story, in their order; so many ``jobs`` run at a time, each with a broker of its own."""
 
-    def tell(story: ClientStory) -> ClientOutcome:
-        stage = (ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun)(story, cast, delivery=delivery)
+    def run(story: ClientStory) -> ClientOutcome:
+        stage = (ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun)(story, client, delivery=delivery)
         outcome = stage.run()
         progress(outcome)
         return outcome
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(tell, stories))
+        return list(pool.map(run, stories))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.certify.client.history import ClientEvent, ClientEventKind, ClientFinding, ClientHistory, records_in
+from coterie.certify.client.history import ClientEvent, ClientEventKind, ClientFinding, ClientHistory
 from coterie.certify.client.observed_faults import ObservedFaults
 from coterie.certify.client.processes import END_S, UserProcess
 from coterie.certify.client.story import CONSUMER, ClientStory
@@ -46,7 +46,7 @@ class ClientOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class ClientUnderTest:
     """What every story runs with: the user's ``command``, a ``folder`` for the processes' standard errors, and how long the
     client may stand still."""
 
@@ -60,7 +60,7 @@ class StoryRun:
     """Of one story; a subclass has what differs between consumers and producers. ``feed`` is called every `FEED_EVERY_S`."""
 
     story: ClientStory
-    cast: Cast
+    client: ClientUnderTest
     history: ClientHistory = field(default_factory=ClientHistory)
     takes_lines = False
 
@@ -96,7 +96,7 @@ class StoryRun:
     # -- the course ----------------------------------------------------------------------------------------------------------
 
     def run(self) -> ClientOutcome:
-        """Tells the story once."""
+        """Runs the story once."""
         self.broker = LocalBroker(brokers=self.story.brokers)
         self.broker.faults = ObservedFaults(TOPIC, self._note)
         started_ms = time.time() * 1000
@@ -104,7 +104,7 @@ class StoryRun:
             self.broker.create_topic(TOPIC, self.story.partitions, {"max.message.bytes": str(MESSAGE_BYTES)})
             with self._threads():
                 try:
-                    self._tell()
+                    self._run_steps()
                 except StandsStill as still:
                     self.history.stuck = str(still)
                 finally:
@@ -120,7 +120,7 @@ class StoryRun:
             return ClientOutcome(self.story, WRONG if findings else RIGHT, findings, "", seconds)
         return ClientOutcome(self.story, NOT_MET, (), f"the client sent no {', '.join(unmet)}", seconds)
 
-    def _tell(self) -> None:
+    def _run_steps(self) -> None:
         for number in range(self.story.processes):
             self.start(number)
         self._until_moved(STARTED, "start")
@@ -150,7 +150,7 @@ class StoryRun:
             if self._progress() != seen:
                 seen, since = self._progress(), time.monotonic()
             none_left = all(process.exit_code() is not None for process in self.processes.values())
-            if time.monotonic() - since > (LOOK_EVERY_S * 10 if none_left else self.cast.patience_s):
+            if time.monotonic() - since > (LOOK_EVERY_S * 10 if none_left else self.client.patience_s):
                 raise StandsStill(step)
 
     def _progress(self) -> object:
@@ -220,15 +220,6 @@ class StoryRun:
             self.history.events.append(event)
             return event
 
-    def took(self, process: int, line: str) -> None:
-        """Of a consumer: the records that the line names are processed."""
-        for partition, offset in records_in(line):
-            event = ClientEvent(
-                self.now_s(), ClientEventKind.PROCESSED, process=process, partition=partition, offset=offset
-            )
-            self.history.events.append(event)
-            self.moved += 1
-
     # -- the steps, by the names of `ACTIONS` --------------------------------------------------------------------------------
 
     def start(self, number: int | str, command: Sequence[str] = ()) -> None:
@@ -237,8 +228,8 @@ class StoryRun:
         if old is not None:
             old.close()
         values = {"bootstrap": self.broker.bootstrap_servers, "topic": TOPIC, "group": GROUP}
-        log = self.cast.folder / f"{self.story.name}-{number}.log"
-        process = UserProcess(command or self.cast.command, int(number), values, log, takes_lines=self.takes_lines)
+        log = self.client.folder / f"{self.story.name}-{number}.log"
+        process = UserProcess(command or self.client.command, int(number), values, log, takes_lines=self.takes_lines)
         with self._lock:
             self.processes[int(number)] = process
 
