@@ -26,6 +26,12 @@ AUTHORIZATION_ERRORS = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 HOST = "10.0.0.7"
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
+    AclResourceType.TOPIC,
+    AclResourceType.GROUP,
+    AclResourceType.CLUSTER,
+    AclResourceType.TRANSACTIONAL_ID,
+)
 
 
 class RestrictedBroker(FramesBroker):

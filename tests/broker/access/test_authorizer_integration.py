@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from coterie.authorizer.acls import CLUSTER_NAME, AclOperation
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
@@ -25,15 +25,9 @@ from coterie.wire.messages.transactions.add_partitions_to_txn import (
 from coterie.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.list_transactions import ListTransactionsRequest
-from tests.broker.access.restricted_broker import RestrictedBroker, errors_of
+from tests.broker.access.restricted_broker import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, RestrictedBroker, errors_of
 
 _O = AclOperation
-TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
-    AclResourceType.TOPIC,
-    AclResourceType.GROUP,
-    AclResourceType.CLUSTER,
-    AclResourceType.TRANSACTIONAL_ID,
-)
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_CONFIGS, LOGGER = 32, 8  # kinds of resources with settings
 

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.handlers.access.checks import CHECKS, UNCHECKED
-from coterie.broker.requests.calls import CannotRespond as CannotServe
+from coterie.broker.requests.calls import CannotRespond
 from coterie.wire.apis import API_NAMES, APIS, CLUSTER_APIS
 from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
@@ -19,16 +19,19 @@ from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from coterie.wire.topic_names import LAST_WITHOUT_IDS
-from tests.broker.access.restricted_broker import HOST, RestrictedBroker, errors_of, is_denied
+from tests.broker.access.restricted_broker import (
+    CLUSTER,
+    GROUP,
+    HOST,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    RestrictedBroker,
+    errors_of,
+    is_denied,
+)
 from tests.broker.array_requests import BATCH, make_request
 
 _O = AclOperation
-TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
-    AclResourceType.TOPIC,
-    AclResourceType.GROUP,
-    AclResourceType.CLUSTER,
-    AclResourceType.TRANSACTIONAL_ID,
-)
 Need = tuple[AclOperation, AclResourceType]
 _READ_GROUP, _WRITE_ID = (_O.READ, GROUP), (_O.WRITE, TRANSACTIONAL_ID)
 _OF_CLUSTER = {
@@ -197,7 +200,7 @@ def test_the_check_refuses_and_permits(case: Case) -> None:
         request, version = case.request()
         try:
             response = broker.ask("alice", request, version)
-        except CannotServe:
+        except CannotRespond:
             assert is_allowed, f"{case}: {name}"  # a request between brokers, to a broker alone
         else:
             assert is_denied(response) != is_allowed, f"{case}: {name}: {errors_of(response)}"
@@ -216,5 +219,5 @@ def test_super_users_and_without_acl_everybody(case: Case) -> None:
         request, version = case.request()
         try:
             assert not is_denied(broker.ask(user, request, version))
-        except CannotServe:
+        except CannotRespond:
             continue
