@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.testing import ErrorCode, LocalBroker, LocalProxy
+from coterie.testing import ErrorCode, LocalBroker, LocalProxy, allow
 from coterie.testing.argument_checks import CHECKS
 from coterie.testing.faults import FaultRule
 from coterie.testing.local_zookeeper import LocalZooKeeper
@@ -24,6 +24,7 @@ def broker() -> Iterator[LocalBroker]:
 
 # By parameter a value that fits, and others that do not.
 VALUES: dict[str, tuple[Any, list[Any]]] = {
+    "acls": ([allow("READ", topic="t")], ["READ", 7, ["READ"], [None]]),
     **dict.fromkeys(
         (
             "client_id",

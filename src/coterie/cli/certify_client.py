@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,6 +109,18 @@ def _list(stories: Sequence[ClientStory], as_json: bool) -> None:
     write_table(("STORY", "WHAT HAPPENS", "STEPS"), [(s.name, s.text, "; ".join(s.steps)) for s in stories])
 
 
+@contextlib.contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """The brokers report what the stories do to them."""
+    logger = logging.getLogger("coterie")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _outcomes_of(
     stories: Sequence[ClientStory], command: Sequence[str], delivery: str, jobs: int, patience_s: float
 ) -> list[ClientOutcome]:
@@ -116,8 +129,8 @@ def _outcomes_of(
     from coterie.certify.client.roles import run_stories
     from coterie.certify.client.stage import ClientUnderTest
 
-    logging.getLogger("coterie").setLevel(logging.CRITICAL)  # the brokers report what the stories do to them
     with (
+        _without_log_lines(),
         tempfile.TemporaryDirectory(prefix="coterie-certify-") as folder,
         progress_bar(len(stories), "stories") as advance,
     ):

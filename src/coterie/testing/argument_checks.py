@@ -6,10 +6,11 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from coterie.authorizer.acls import Acl
 from coterie.client import arguments
 from coterie.testing.faults import FaultRule
 from coterie.text.addresses import parse_address
@@ -89,6 +90,12 @@ def _passwords(value: Any) -> Mapping[str, str]:
     return value
 
 
+def _entries(value: Any) -> list[Acl]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, Acl) for one in value):
+        raise TypeError(f"acls must be a list of what coterie.testing.allow returns, not {value!r}")
+    return list(value)
+
+
 CHECKS: dict[str, Callable[[Any], Any]] = {
     **{
         name: _text(name)
@@ -111,6 +118,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
         name: _number(name)
         for name in ("at_least", "at_most", "broker_id", "count", "members", "ms", "partition", "times")
     },
+    "acls": _entries,
     "brokers": lambda value: arguments.integer(value, "brokers"),
     "code": error_code,
     "configs": arguments.settings,
