@@ -7,7 +7,7 @@ import signal
 import sys
 
 from coterie.client.blocking import BlockingConsumer
-from coterie.client.errors import KafkaError
+from coterie.client.errors import KafkaError, RejoinNeededError
 
 
 def main(address: str, group: str, topic: str, protocol: str) -> None:
@@ -24,7 +24,13 @@ def main(address: str, group: str, topic: str, protocol: str) -> None:
     with BlockingConsumer(settings) as consumer:
         consumer.subscribe([topic])
         while not ended:
-            records = consumer.poll(200)
+            try:
+                records = consumer.poll(200)
+            except (
+                RejoinNeededError
+            ) as error:  # removed while it looked up where to read, as Java's: the next poll joins
+                print(error, file=sys.stderr)
+                continue
             for record in (record for batch in records.values() for record in batch):
                 print((record.value or b"").decode().strip(), flush=True)
             if records:
