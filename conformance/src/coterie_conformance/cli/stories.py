@@ -55,8 +55,9 @@ def stories(subject: str, brokers: str | None, hashes: int | None, **options: An
     Exits 1 where a seed breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end
     also with their stories in the language of tests/spec, shrunk.
     """
-    if (brokers is not None or hashes is not None) and subject != "programs":
-        raise click.UsageError("--brokers and --hashes go with --of programs; leave one of them out")
+    for option, value in (("--brokers", brokers), ("--hashes", hashes)):
+        if value is not None and subject != "programs":
+            raise click.UsageError(f"{option} goes with --of programs; leave one of them out")
     if hashes is not None:
         seeds = range(options["first"], options["first"] + options["seeds"])
         _compare_traces(seeds, options["minutes"], None if brokers is None else int(brokers), hashes)
