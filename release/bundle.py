@@ -18,27 +18,34 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = ROOT / "build" / "package"
 DIST = ROOT / "dist"
-EXTRAS = "http,zookeeper,tls,oauth,schemas"
+# The file unpacks itself at each start: what few need would cost all a tenth of a second.
+FILE_EXTRAS, IMAGE_EXTRAS = "http,zookeeper", "http,zookeeper,tls,oauth,schemas"
 # Not imported by what is in the file, and found by PyInstaller all the same.
 EXCLUDED = ("tkinter", "unittest", "pydoc", "lib2to3", "setuptools", "pip")
+# Nor by what is in the file alone, whose start they would make longer; Avro's library in the image imports some.
+FILE_EXCLUDED = (
+    *("sqlite3", "lzma", "bz2", "curses"),
+    *("_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw"),
+)
 STATIC_PROGRAMS = {"busybox": "busybox-static", "bash-static": "bash-static"}  # to the Debian package of each
 
 
-def environment() -> Path:
+def environment(extras: str) -> Path:
     """A virtual environment's folder of programs."""
-    folder = BUILD / "environment"
+    folder = BUILD / f"environment-{extras.replace(',', '-')}"
     if not (folder / "bin" / "python").exists():
         _call(sys.executable, "-m", "venv", folder)
     options = ("-q", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
     pip = (folder / "bin" / "python", "-m", "pip", "install", *options)
-    _call(*pip, "-r", HERE / "requirements.txt", f"{ROOT}[{EXTRAS}]")
+    _call(*pip, "-r", HERE / "requirements.txt", f"{ROOT}[{extras}]")
     _call(*pip, "--force-reinstall", "--no-deps", ROOT)  # the version may be that of the last build
     return folder / "bin"
 
 
 def bundle(programs: Path, layout: str, folder: Path) -> Path:
     """PyInstaller's ``layout`` onefile or onedir in ``folder``; its path."""
-    excluded = [option for module in EXCLUDED for option in ("--exclude-module", module)]
+    modules = EXCLUDED + (FILE_EXCLUDED if layout == "onefile" else ())
+    excluded = [option for module in modules for option in ("--exclude-module", module)]
     _call(
         programs / "pyinstaller", f"--{layout}", "--name", "coterie", "--noconfirm", "--log-level", "ERROR", "--strip",
         "--collect-submodules", "coterie", "--collect-data", "coterie", "--copy-metadata", "coterie", *excluded,
@@ -48,7 +55,7 @@ def bundle(programs: Path, layout: str, folder: Path) -> Path:
 
 
 def one_file() -> Path:
-    made = bundle(environment(), "onefile", BUILD / "file")
+    made = bundle(environment(FILE_EXTRAS), "onefile", BUILD / "file")
     target = DIST / f"coterie-{_version(made)}-linux-{platform.machine()}"
     DIST.mkdir(exist_ok=True)
     return Path(shutil.copy2(made, target))
@@ -64,7 +71,7 @@ def image() -> Path:
     shutil.rmtree(context, ignore_errors=True)
     shutil.copytree(HERE / "image", context, symlinks=True)
     root = context / "rootfs"
-    program = bundle(environment(), "onedir", root / "opt")
+    program = bundle(environment(IMAGE_EXTRAS), "onedir", root / "opt")
     for library in _outside_libraries(program):
         target = root / library.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
