@@ -132,6 +132,18 @@ CLUSTER_APIS: dict[int, Api] = {
 }
 
 
+# Of share groups (KIP-932): declared; one goes up into APIS with its handler.
+SHARE_APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        _api(76, "ShareGroupHeartbeat", "share", "1"),
+        _api(77, "ShareGroupDescribe", "share", "1"),
+        _api(78, "ShareFetch", "share", "1-2"),
+        _api(79, "ShareAcknowledge", "share", "1-2"),
+    )
+}
+
+
 API_NAMES = {key: api.name for key, api in {**APIS, **CLUSTER_APIS}.items()}
 
 # GetTelemetrySubscriptions and PushTelemetry: a client that sees them asks for a subscription, and again at each interval.
