@@ -13,6 +13,8 @@ from coterie.wire.messages.stored import (
     consumer_offsets,
     consumer_protocol,
     producer_snapshot,
+    share_group_records,
+    share_group_state,
     sticky_assignor,
     transaction_state,
 )
@@ -22,6 +24,8 @@ STORED = (
     consumer_offsets,
     consumer_protocol,
     producer_snapshot,
+    share_group_records,
+    share_group_state,
     sticky_assignor,
     transaction_state,
 )

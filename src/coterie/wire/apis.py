@@ -140,6 +140,14 @@ SHARE_APIS: dict[int, Api] = {
         _api(77, "ShareGroupDescribe", "share", "1"),
         _api(78, "ShareFetch", "share", "1-2"),
         _api(79, "ShareAcknowledge", "share", "1-2"),
+        _api(83, "InitializeShareGroupState", "share", "0"),
+        _api(84, "ReadShareGroupState", "share", "0"),
+        _api(85, "WriteShareGroupState", "share", "0-1"),
+        _api(86, "DeleteShareGroupState", "share", "0"),
+        _api(87, "ReadShareGroupStateSummary", "share", "0-1"),
+        _api(90, "DescribeShareGroupOffsets", "share", "0-1"),
+        _api(91, "AlterShareGroupOffsets", "share", "0"),
+        _api(92, "DeleteShareGroupOffsets", "share", "0"),
     )
 }
 
