@@ -7,8 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from tests.broker_process import BrokerProcess
 
@@ -33,6 +36,7 @@ OUTPUTS = {
 }
 
 
+NOTEBOOK = "group_history.ipynb"
 ONCE = {"spark_group.py"}  # starts a JVM, and makes its topic as the others do
 RUNS = [(name, run) for run in ("first", "again") for name in sorted(OUTPUTS) if run == "first" or name not in ONCE]
 
@@ -53,10 +57,20 @@ def test_program(broker: BrokerProcess, name: str, run: str) -> None:
     assert re.fullmatch(OUTPUTS[name], done.stdout), done.stdout
 
 
-TESTS = ("test_orders.py", "test_dead_member.py")
+TESTS = {"test_orders.py": 2, "test_dead_member.py": 10}  # program -> how many tests pass
+SPARK_TESTS = {"test_spark_job.py": 2}
 
 
 def test_the_examples_of_tests() -> None:
+    _pass(TESTS)
+
+
+@pytest.mark.slow
+def test_the_example_of_a_test_of_a_spark_job() -> None:
+    _pass(SPARK_TESTS)
+
+
+def _pass(tests: dict[str, int]) -> None:
     command = [
         sys.executable,
         "-m",
@@ -64,14 +78,41 @@ def test_the_examples_of_tests() -> None:
         "-q",
         "-p",
         "no:cacheprovider",
-        *(str(EXAMPLES / test) for test in TESTS),
+        *(str(EXAMPLES / test) for test in tests),
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith(f"{'.' * 12} "), done.stdout
+    assert done.stdout.startswith(f"{'.' * sum(tests.values())} "), done.stdout
+
+
+@pytest.mark.slow
+def test_the_notebook_prints_what_its_page_shows() -> None:
+    notebook = nbformat.read(EXAMPLES / NOTEBOOK, as_version=4)
+    published, _ = _tables(notebook)
+    NotebookClient(notebook, timeout=TIMEOUT_S, kernel_name="python3").execute()
+    rebalances, owned = _tables(notebook)
+    # Without the index: generation, cause, members, moved. The columns behind them are times.
+    assert [row[1:5] for row in rebalances] == [row[1:5] for row in published]
+    undetected_ms = [int(row[-1]) for row in rebalances[1:]]
+    assert [n for n in undetected_ms if n] == [max(undetected_ms)], "only of the member that was killed"
+    assert owned[0][1:] == ["anna", "ben", "carl"]
+    assert sum("image/svg+xml" in data for data in _outputs(notebook)) == 1
+
+
+def _outputs(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
+    return [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def _tables(notebook: nbformat.NotebookNode) -> list[list[list[str]]]:
+    """The cells of each DataFrame that a notebook shows, row by row, the heading first."""
+    pages = [data["text/html"] for data in _outputs(notebook) if "text/html" in data]
+    tables = [page[page.index("<table") : page.index("</div>")] for page in pages]  # pandas' style before it is not XML
+    return [[[cell.text or "" for cell in row] for row in ElementTree.fromstring(table).iter("tr")] for table in tables]
 
 
 def test_every_example_is_run_here() -> None:
-    programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs == {*OUTPUTS, *TESTS}
-    assert programs == set(re.findall(r"^\| \[(\w+\.py)\]\(\1\) ", (EXAMPLES / "README.md").read_text(), re.M))
+    programs = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
+    assert programs == {*OUTPUTS, *TESTS, *SPARK_TESTS, NOTEBOOK}
+    assert programs == set(
+        re.findall(r"^\| \[(\w+\.(?:py|ipynb))\]\(\1\) ", (EXAMPLES / "README.md").read_text(), re.M)
+    )
