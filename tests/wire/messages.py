@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from coterie.wire.apis import APIS, CLUSTER_APIS, SHARE_APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS, DECLARED_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType
 from coterie.wire.messages.stored import (
@@ -16,6 +16,7 @@ from coterie.wire.messages.stored import (
     share_group_records,
     share_group_state,
     sticky_assignor,
+    streams_group_records,
     transaction_state,
 )
 
@@ -27,11 +28,12 @@ STORED = (
     share_group_records,
     share_group_state,
     sticky_assignor,
+    streams_group_records,
     transaction_state,
 )
 EVERY: list[type[Message]] = [
     message
-    for api in [*APIS.values(), *CLUSTER_APIS.values(), *SHARE_APIS.values()]
+    for api in [*APIS.values(), *CLUSTER_APIS.values(), *DECLARED_APIS.values()]
     for message in (api.request, api.response)
 ]
 EVERY += [

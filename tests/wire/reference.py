@@ -91,7 +91,7 @@ class _Writer:
 
 def default(spec: FieldSpec) -> Any:
     """What a field is where no bytes say so."""
-    return spec.kind.shape() if spec.kind.shape is not None else spec.default
+    return spec.kind.shape() if spec.kind.shape is not None and not spec.is_null_without_bytes else spec.default
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------------

@@ -132,8 +132,8 @@ CLUSTER_APIS: dict[int, Api] = {
 }
 
 
-# Of share groups (KIP-932): declared; one goes up into APIS with its handler.
-SHARE_APIS: dict[int, Api] = {
+# Of share groups (KIP-932) and streams groups (KIP-1071): declared; one goes up into APIS with its handler.
+DECLARED_APIS: dict[int, Api] = {
     api.key: api
     for api in (
         _api(76, "ShareGroupHeartbeat", "share", "1"),
@@ -145,6 +145,8 @@ SHARE_APIS: dict[int, Api] = {
         _api(85, "WriteShareGroupState", "share", "0-1"),
         _api(86, "DeleteShareGroupState", "share", "0"),
         _api(87, "ReadShareGroupStateSummary", "share", "0-1"),
+        _api(88, "StreamsGroupHeartbeat", "streams", "0-1"),
+        _api(89, "StreamsGroupDescribe", "streams", "0-1"),
         _api(90, "DescribeShareGroupOffsets", "share", "0-1"),
         _api(91, "AlterShareGroupOffsets", "share", "0"),
         _api(92, "DeleteShareGroupOffsets", "share", "0"),

@@ -48,11 +48,11 @@ class DecoderText(CodeText):
         for spec in shape.fields:
             name = self.fresh("f_" + spec.name + "_")
             locals_.append(name)
-            is_none = spec.default is None and spec.kind.shape is None  # a struct's stands as None
+            is_none = spec.is_null_without_bytes
             self.declare(name, spec.kind, self.version in spec.nullable or is_none)
             if in_body(spec, self.version):
                 self.value(spec.kind, name, self.version in spec.nullable, spec.name)
-            elif spec.kind.shape is not None:
+            elif spec.kind.shape is not None and not is_none:
                 self.line(f"{name} = {self.constant(spec.kind.shape.__name__, spec.kind.shape)}()")
             else:
                 self.line(f"{name} = {spec.default!r}")

@@ -138,6 +138,9 @@ class ErrorCode(IntEnum):
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the producer may go on"
     INVALID_REGULAR_EXPRESSION = 128, False, "the regular expression is not one of RE2"
     REBOOTSTRAP_REQUIRED = 129, False, "the client means to reach another cluster or broker; it must bootstrap again"
+    STREAMS_INVALID_TOPOLOGY = 130, False, "the topology is not valid"
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "the topology's epoch is not valid"
+    STREAMS_TOPOLOGY_FENCED = 132, False, "the topology's epoch is older than the group's"
     GROUP_DELETION_FAILED = 134, False, "the group could not be deleted; the message of its result says why"
 
 

@@ -77,6 +77,13 @@ class FieldSpec:
     default: Any
     null_as: str | None
 
+    @property
+    def is_null_without_bytes(self) -> bool:
+        """Whether a version that does not carry the field leaves it null. A struct in a tag is never: Kafka's default is an
+        empty one there."""
+        never = self.kind.shape is not None and (self.tag is not None or self.nullable.first > self.nullable.last)
+        return self.default is None and not never
+
 
 class Struct:
     """A part of a message; declared with `struct`."""
