@@ -15,11 +15,13 @@ import coterie.assignors
 import coterie.member
 import coterie.member.consumer
 import coterie.producing
+import coterie.share
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
 from coterie_conformance.scenarios.groups.scenario import Run, parse_scenarios, run_scenario
 from coterie_conformance.scenarios.members.consumer_member_scenario import ConsumerMemberScenario
 from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
+from coterie_conformance.scenarios.share_scenario import ShareScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 
 SPEC = Path(__file__).parent / "spec"
@@ -49,6 +51,7 @@ def lines_in_functions(path: Path) -> set[int]:
         (coterie.member, {"member": MemberScenario}),
         (coterie.member.consumer, {"consumer_member": ConsumerMemberScenario}),
         (coterie.producing, {"producer": ProducerScenario, "transactional_producer": TransactionalScenario}),
+        (coterie.share, {"share": ShareScenario}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, ModuleType) else "",
 )

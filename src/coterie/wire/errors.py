@@ -136,11 +136,16 @@ class ErrorCode(IntEnum):
     UNKNOWN_SUBSCRIPTION_ID = 117, False, "the telemetry subscription changed; ask for it again"
     TELEMETRY_TOO_LARGE = 118, False, "the telemetry is larger than telemetry.max.bytes"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the producer may go on"
+    INVALID_RECORD_STATE = 121, False, "the record is not acquired by that member, or not any longer"
+    SHARE_SESSION_NOT_FOUND = 122, True, "there is no share session of that member; open one"
+    INVALID_SHARE_SESSION_EPOCH = 123, True, "the epoch of the share session is not the one that must follow"
+    FENCED_STATE_EPOCH = 124, False, "the state of the share partition was initialized again since"
     INVALID_REGULAR_EXPRESSION = 128, False, "the regular expression is not one of RE2"
     REBOOTSTRAP_REQUIRED = 129, False, "the client means to reach another cluster or broker; it must bootstrap again"
     STREAMS_INVALID_TOPOLOGY = 130, False, "the topology is not valid"
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "the topology's epoch is not valid"
     STREAMS_TOPOLOGY_FENCED = 132, False, "the topology's epoch is older than the group's"
+    SHARE_SESSION_LIMIT_REACHED = 133, True, "the broker has as many share sessions as it may have"
     GROUP_DELETION_FAILED = 134, False, "the group could not be deleted; the message of its result says why"
 
 
