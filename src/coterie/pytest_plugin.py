@@ -2,12 +2,11 @@
 ``coterie_proxy``, which makes a `LocalProxy` before any Kafka, and ``coterie_world``, a `SimulatedWorld` in virtual time; when
 the test fails, the journal is printed with the failure.
 
-Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``, and users and TLS to
-the first: ``@pytest.mark.coterie(sasl={"alice": "secret"}, tls=True, acls=[...])``; `LocalBroker.client_settings` connects
-then. Marker
-``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7`` runs
-all such tests under that one. ``--coterie-control URL``: ``coterie_broker`` is a broker that runs elsewhere with its control
-API there, empty at the start of each test.
+Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``, and users, TLS and
+ACLs: ``@pytest.mark.coterie(sasl={"alice": "secret"}, tls=True, acls=[...])``; `LocalBroker.client_settings` connects then.
+Marker ``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7``
+runs all such tests under that one. ``--coterie-control URL``: ``coterie_broker`` is a broker that runs elsewhere with its
+control API there, empty at the start of each test.
 """
 
 from __future__ import annotations

@@ -105,7 +105,9 @@ async def one_of_two(**settings: str) -> AsyncIterator[tuple[Broker, Client, Par
     broker = Broker(BrokerSettings(SETTINGS | {k.replace("_", "."): v for k, v in settings.items()}))
     broker.cluster = ClusterView(ME, is_alone=False)
     broker.cluster.update(ME, [LiveBroker(ME, "127.0.0.1", 1), LiveBroker(OTHER, "127.0.0.1", 2)], {})
-    client = Client(*await asyncio.open_connection(*await broker.start("127.0.0.1", 0)))
+    address = await broker.start("127.0.0.1", 0)
+    await broker.serve()
+    client = Client(*await asyncio.open_connection(*address))
     try:
         yield broker, client, announced(broker, "t"), announced(broker, OFFSETS_TOPIC)
     finally:

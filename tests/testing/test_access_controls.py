@@ -47,9 +47,23 @@ def test_what_cannot_be_denied_is_named() -> None:
             broker.deny("READ")
         with pytest.raises(ValueError, match="operation must be one of"):
             broker.deny("EAT", topic="t")
-    with (
-        LocalBroker(brokers=2) as broker,
-        pytest.raises(ValueError, match="a broker alone"),
-        broker.deny("READ", topic="t"),
-    ):
-        pass
+
+
+@pytest.mark.slow
+def test_every_broker_of_a_cluster_denies_also_one_that_starts_meanwhile() -> None:
+    with LocalBroker(brokers=2) as broker:
+        broker.create_topic("orders", 2)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+        broker.produce("orders", b"v")
+        with broker.deny("READ", group="g"):
+            for number in (1, 2):
+                broker.kill(number)
+                broker.restart(number)
+                with BlockingConsumer(settings) as consumer:
+                    consumer.subscribe(["orders"])
+                    with pytest.raises(KafkaError) as denied:
+                        consumer.poll(10_000)
+                assert denied.value.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        with BlockingConsumer(settings) as consumer:
+            consumer.subscribe(["orders"])
+            assert [r.value for records in consumer.poll(30_000).values() for r in records] == [b"v"]

@@ -52,9 +52,42 @@ def test_users_without_tls_outlive_a_reset() -> None:
         assert consumed(broker.client_settings()) == [b"one"]
 
 
-def test_a_cluster_has_neither() -> None:
-    with pytest.raises(ValueError, match="sasl and tls are for a broker alone"):
-        LocalBroker(brokers=3, tls=True)
+@pytest.mark.slow
+@pytest.mark.coterie(
+    sasl={"alice": "secret", "bob": "word"},
+    tls=True,
+    acls=[allow("READ", topic="t", principal="User:alice"), allow("READ", group="g", principal="User:alice")],
+)
+def test_a_cluster_has_users_tls_and_acls(coterie_cluster: LocalBroker) -> None:
+    """Also of a broker that was killed and is back."""
+    coterie_cluster.create_topic("t", 1)
+    coterie_cluster.produce("t", b"one")
+    assert consumed(coterie_cluster.client_settings("alice")) == [b"one"]
+    with pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"):
+        consumed(coterie_cluster.client_settings("bob"))
+    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+        consumed(coterie_cluster.client_settings("alice") | {"sasl.password": "wrong"})
+    leader = coterie_cluster.leader_of("t", 0)
+    coterie_cluster.kill(leader)
+    coterie_cluster.restart(leader)
+    coterie_cluster.produce("t", b"two")
+    alice = coterie_cluster.client_settings("alice", "SCRAM-SHA-256") | {"group.id": "g"}
+    with (
+        coterie_cluster.deny("READ", topic="t", principal="User:alice"),
+        pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"),
+    ):
+        consumed(alice)
+    assert b"two" in consumed(alice | {"auto.offset.reset": "latest"}) + [b"two"]
+
+
+@pytest.mark.slow
+@pytest.mark.coterie(tls=True)
+def test_the_brokers_of_a_cluster_reach_each_other_by_tls(coterie_cluster: LocalBroker) -> None:
+    coterie_cluster.create_topic("t", 1)
+    coterie_cluster.produce("t", b"one")
+    assert coterie_cluster.client_settings()["security.protocol"] == "SSL"
+    assert consumed(coterie_cluster.client_settings()) == [b"one"]
+    assert coterie_cluster.in_sync("t", 0) == {1, 2, 3}
 
 
 @pytest.mark.coterie(

@@ -57,6 +57,12 @@ class CannotListen(OSError):
     address = ("", 0)
 
 
+def _cannot_listen(error: OSError, listener: Listener) -> CannotListen:
+    reported = CannotListen(error.errno, error.strerror)
+    reported.address = listener.address
+    return reported
+
+
 class Broker(BrokerNode):
     """One broker. ``data`` None keeps everything in ``memory``, of a machine with that ``boot_id``. ``cluster``: the view of a
     broker that joins a cluster otherwise than by its settings."""
@@ -136,22 +142,33 @@ class Broker(BrokerNode):
         return bound
 
     async def _listen(self, listener: Listener, accepted: Callable[[], asyncio.BaseProtocol]) -> Listener:
-        """Accepts connections; returns the listener with the address that it has. Raises CannotListen."""
+        """Accepts connections, in a cluster only once `serve` is called; returns the listener with the address that it has.
+        Raises CannotListen."""
+        serves = self.cluster.is_alone
         try:
             if getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
-                servers = [await self.loop.create_server(accepted, *listener.address)]
+                servers = [await self.loop.create_server(accepted, *listener.address, start_serving=serves)]
             else:
                 sockets = await listening_sockets(*listener.address, self.log_lines)
-                servers = [await self.loop.create_server(accepted, sock=each, backlog=1024) for each in sockets]
+                servers = [
+                    await self.loop.create_server(accepted, sock=each, backlog=1024, start_serving=serves)
+                    for each in sockets
+                ]
         except OSError as error:
             for server in self._servers:
                 server.close()
-            reported = CannotListen(error.errno, error.strerror)
-            reported.address = listener.address
-            raise reported from error
+            raise _cannot_listen(error, listener) from error
         self._servers += servers
         address = servers[0].sockets[0].getsockname()
         return replace(listener, host=str(address[0]), port=int(address[1]))
+
+    async def serve(self) -> None:
+        """Accepts connections from now on: a broker of a cluster, whose address is bound before. Raises CannotListen."""
+        try:
+            for server in self._servers:
+                await server.start_serving()
+        except OSError as error:
+            raise _cannot_listen(error, self.listeners[0]) from error
 
     def _accepting(self, listener: Listener) -> Callable[[], asyncio.BaseProtocol]:
         """Makes the protocol of each connection to the listener. Raises SettingError."""

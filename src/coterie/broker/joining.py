@@ -85,10 +85,8 @@ async def join(
     _follow_view(view, hosted, member.manager, applied, changes, transactions)
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
-    node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
-    node.client_entities = ClientEntities(node.entity_settings, node.clients, lacks_ips=node.lacks_topic_ids)
-    _follow_acls(node, member)
-    await member.start(open_session)
+    _follow_entities(node, member, applied)
+    await member.start(open_session, node.serve)
     await member.driver.producer_ids()
     transactions.take_ids_from(member.driver.take_producer_id)
     member.journal = _journal_sender(node, config, changes, member.driver.take_producer_id, dial)
@@ -96,9 +94,12 @@ async def join(
     return member
 
 
-def _follow_acls(node: BrokerNode, member: ClusterMember) -> None:
-    """A broker with an authorizer has the cluster's ACLs."""
-    if node.clients.acls is not None:
+def _follow_entities(node: BrokerNode, member: ClusterMember, applied: AppliedSettings) -> None:
+    """The broker has the cluster's settings, users and quotas, with an authorizer its ACLs, and alters them there."""
+    node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
+    node.client_entities = ClientEntities(node.entity_settings, node.clients, lacks_ips=node.lacks_topic_ids)
+    applied.clients_changed = node.client_entities.changed
+    if node.clients.acls is not None and node.settings.current.authorizer_class_name:
         node.acl_nodes = AclNodes(member.driver.apply, member.driver.acls_written)
         member.driver.acls_changed = node.clients.acls.replace
 

@@ -152,10 +152,14 @@ class BrokerNode:
         self.replica_effects = ReplicaEffects()
         current = self.settings.current
         acls = Acls(fs, current, is_alone=not in_cluster) if current.authorizer_class_name else None
-        self.clients = Clients(fs, self.settings, self.clock, lambda: self._uuid().bytes, acls)
+        new_id = lambda: self._uuid().bytes  # noqa: E731
+        self.clients = Clients(fs, self.settings, self.clock, new_id, acls, is_alone=not in_cluster)
         self.features = Features(fs, are_absent=self.lacks_topic_ids)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
         self.keep_files()
+
+    async def serve(self) -> None:
+        """Requests are served from now on. Called once users, quotas and ACLs are known."""
 
     def keep_files(self) -> None:
         """The next start knows which small files there are now."""

@@ -24,7 +24,13 @@ from coterie.zookeeper.operations import Corrupt, List, Read, ReadEach, SessionE
 READ_AT_ONCE = 200  # notifications, or settings
 GATHER_MS = 100  # between two lots: what is notified meanwhile the broker keeps with one write
 # Topics are read when they are announced.
-READ_AT_START = (nodes.BROKERS_KIND, nodes.GROUPS_KIND, nodes.CLIENT_METRICS_KIND, nodes.FEATURES_KIND)
+READ_AT_START = (
+    nodes.BROKERS_KIND,
+    nodes.GROUPS_KIND,
+    nodes.CLIENT_METRICS_KIND,
+    nodes.FEATURES_KIND,
+    *nodes.CLIENT_KINDS,
+)
 Entity = tuple[str, str]
 
 
@@ -53,6 +59,11 @@ class SettingsRead:
     changes: tuple[SettingsChanged, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StartRead:
+    """Effect: all that there was at the start has been read."""
+
+
 class ConfigChanges(NotificationScript):
     """One for each broker. Inputs beside those of a NotificationScript: `changed` (the watch fired), `read`."""
 
@@ -62,6 +73,7 @@ class ConfigChanges(NotificationScript):
         self._last = ""  # the last notification that was read
         self._wanted: dict[Entity, None] = {}
         self._gather_until_ms = 0
+        self._is_start_read = False
 
     def changed(self) -> None:
         self._is_changed = True
@@ -82,9 +94,12 @@ class ConfigChanges(NotificationScript):
         if self._is_changed:
             self._is_changed = False
             yield from self._read_new()
+        elif not self._wanted and not self._is_start_read:
+            self._is_start_read = True
+            yield StartRead()
         elif not self._wanted:
             yield Wait(None)
-        elif self.now_ms < self._gather_until_ms and len(self._wanted) < READ_AT_ONCE:
+        elif self._is_start_read and self.now_ms < self._gather_until_ms and len(self._wanted) < READ_AT_ONCE:
             yield Wait(self._gather_until_ms)
         else:
             yield from self._read_wanted(tuple(islice(self._wanted, READ_AT_ONCE)))
@@ -116,6 +131,9 @@ class ConfigChanges(NotificationScript):
         for kind in READ_AT_START:
             for name in (yield from self.ask(List(nodes.configs(kind)))):
                 self._wanted[kind, name] = None
+                if kind == nodes.USERS_KIND:
+                    for client in (yield from self.ask(List(nodes.configs(nodes.clients_of(name))))):
+                        self._wanted[kind, f"{name}/{nodes.CLIENTS_KIND}/{client}"] = None
 
     def _read_new(self) -> Steps[None]:
         names = frozenset((yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))))

@@ -47,6 +47,7 @@ USERS_KIND = "users"
 CLIENTS_KIND = "clients"
 IPS_KIND = "ips"
 FEATURES_KIND = "features"
+CLIENT_KINDS = (USERS_KIND, CLIENTS_KIND, IPS_KIND)  # with quotas, and the credentials of users
 DEFAULT_ENTITY = "<default>"  # of all brokers
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 
@@ -232,6 +233,11 @@ def configs(kind: str) -> str:
 def config(kind: str, name: str) -> str:
     """Where the settings of a topic, broker, user, client or group are."""
     return f"{configs(kind)}/{name}"
+
+
+def clients_of(user: str) -> str:
+    """What is the kind of the client ids of one user, by the name of the user's node."""
+    return f"{USERS_KIND}/{user}/{CLIENTS_KIND}"
 
 
 def sanitized(name: str) -> str:

@@ -224,7 +224,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         """Listens on a host of the simulated network. Raises OSError for an address in use."""
         _refuse_tls(options)
         assert host is None or isinstance(host, str), "one address"
-        return self.network.listen(protocol_factory, host, port or 0)
+        return self.network.listen(protocol_factory, host, port or 0, accepts=options.get("start_serving", True))
 
     async def create_connection(  # type: ignore[override]
         self,

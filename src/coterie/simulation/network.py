@@ -135,12 +135,14 @@ class SimulatedNetwork:
 
     # -- connections ------------------------------------------------------------------------------------------------------
 
-    def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int) -> SimulatedServer:
+    def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int, *, accepts: bool = True
+    ) -> SimulatedServer:
         """Raises OSError for an address in use."""
         address = self.resolve(host or ""), port or self._new_port()
         if address in self._listeners:
             raise OSError(98, f"error while attempting to bind on address {address!r}: address already in use")
-        server = self._listeners[address] = SimulatedServer(self, factory, address, CURRENT.get())
+        server = self._listeners[address] = SimulatedServer(self, factory, address, CURRENT.get(), accepts=accepts)
         return server
 
     def unlisten(self, server: SimulatedServer) -> None:
@@ -164,7 +166,7 @@ class SimulatedNetwork:
         own, target = self.own_host(), self.resolve(host)
         await self._handshake(own, target)
         server = self._listeners.get((target, port))
-        if server is None:
+        if server is None or not server.accepts:
             raise ConnectionRefusedError(111, f"Connect call failed ({host!r}, {port})")
         local = own, self._new_port()
         end = SimulatedTransport(self, local, (host, port))

@@ -260,7 +260,8 @@ class SimulatedTransport(asyncio.Transport):
 
 
 class SimulatedServer(asyncio.AbstractServer):
-    """A listener on an address of the network; ``sockets`` has one object, with the address."""
+    """A listener on an address of the network; ``sockets`` has one object, with the address. ``accepts``: connections already
+    before `start_serving`."""
 
     def __init__(
         self,
@@ -268,8 +269,11 @@ class SimulatedServer(asyncio.AbstractServer):
         factory: Callable[[], asyncio.BaseProtocol],
         address: Address,
         process: SimulatedProcess | None,
+        *,
+        accepts: bool,
     ) -> None:
         self.network, self.factory, self.address, self.process = network, factory, address, process
+        self.accepts = accepts
         self.context = contextvars.copy_context()
         self.sockets = (_ListeningSocket(address),)
 
@@ -284,7 +288,8 @@ class SimulatedServer(asyncio.AbstractServer):
         return self.network.loop
 
     async def start_serving(self) -> None:
-        """It does from the beginning."""
+        """A connection before is refused."""
+        self.accepts = True
 
     async def serve_forever(self) -> None:
         await self.network.loop.create_future()

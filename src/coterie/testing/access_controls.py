@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.authorizer.acls import (
-    CLUSTER_NAME,
     EVERY_USER,
     Acl,
     AclOperation,
@@ -16,7 +15,9 @@ from coterie.authorizer.acls import (
     PatternType,
     Permission,
 )
+from coterie.testing.acls_of_tests import ACL_TYPES, alter_acls
 from coterie.testing.argument_checks import checked_arguments
+from coterie.testing.loop_thread import WAIT_S
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
-_TYPES = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER, AclResourceType.TRANSACTIONAL_ID)
 
 
 @checked_arguments
@@ -41,6 +41,10 @@ class AccessControls(ABC):
     def _call(self, what: Callable[[], T]) -> T:
         """Carries it out on the broker's loop."""
 
+    @abstractmethod
+    def _on_loop(self, work: Any, timeout_s: float) -> Any:
+        """Runs a coroutine on that loop."""
+
     def deny(
         self,
         operation: str,
@@ -51,41 +55,29 @@ class AccessControls(ABC):
         principal: str = EVERY_USER,
     ) -> contextlib.AbstractContextManager[None]:
         """The principal, by default each one, may not do that (READ, WRITE, DESCRIBE, ...) to the resource until the with-block
-        ends. A broker without an authorizer has one from then on, which allows everything else."""
+        ends. A broker without an authorizer has one from then on, which allows everything else. In a cluster each broker
+        obeys, also one that starts meanwhile."""
         resource = _resource("deny", topic, group, transactional_id)
         denied = _operation(operation)
         return self._denied(Acl(*resource, PatternType.LITERAL, principal, "*", denied, Permission.DENY))
 
     def _denied(self, acl: Acl) -> contextlib.AbstractContextManager[None]:
-        if self._cluster is not None:
-            raise ValueError("deny needs a broker alone; create ACLs by an admin for a cluster")
         return self._in_force(acl)
 
     @contextlib.contextmanager
     def _in_force(self, acl: Acl) -> Iterator[None]:
-        broker = self.broker
-        self._call(lambda: self._add_acl(broker, acl))
+        self._alter_acls([acl], [])
         try:
             yield
         finally:
-            self._call(lambda: self._remove_acl(broker, acl))
+            self._alter_acls([], [acl])
 
-    def _add_acl(self, broker: Broker, acl: Acl) -> None:
-        if broker.clients.acls is None:
-            from coterie.broker.clients.acls import Acls
-            from coterie.broker.handlers import HANDLERS
-            from coterie.broker.handlers.access.checks import authorized
-            from coterie.log.files.filesystem import MemoryFileSystem
-
-            broker.clients.acls = Acls(MemoryFileSystem(broker.clock.now_ms), broker.settings.current, is_alone=True)
-            broker.clients.acls.alter(_EVERYTHING)
-            broker.handlers = self.faults.wrap(authorized(HANDLERS))
-        broker.clients.acls.alter([acl])
-
-    def _remove_acl(self, broker: Broker, acl: Acl) -> None:
-        """The authorizer stays: it allows everything where the test's is the only one."""
-        assert broker.clients.acls is not None
-        broker.clients.acls.alter(removed=[acl])
+    def _alter_acls(self, added: list[Acl], removed: list[Acl]) -> None:
+        if self._cluster is not None:
+            self._on_loop(self._cluster.alter_acls(added, removed), WAIT_S)
+            return
+        broker = self.broker
+        self._call(lambda: alter_acls(broker, self.faults.wrap, added, removed))
 
 
 def allow(
@@ -108,7 +100,7 @@ def _resource(
     what: str, topic: str | None, group: str | None, transactional_id: str | None
 ) -> tuple[AclResourceType, str]:
     names = (topic, group, None, transactional_id)
-    resources = [(kind, name) for kind, name in zip(_TYPES, names, strict=True) if name is not None]
+    resources = [(kind, name) for kind, name in zip(ACL_TYPES, names, strict=True) if name is not None]
     if len(resources) != 1:
         raise ValueError(f"{what} needs one resource: topic, group or transactional_id")
     return resources[0]
@@ -119,17 +111,3 @@ def _operation(name: str) -> AclOperation:
     if name.upper() not in known:
         raise ValueError(f"operation must be one of {', '.join(known)}, not {name!r}")
     return AclOperation[name.upper()]
-
-
-_EVERYTHING = [
-    Acl(
-        kind,
-        CLUSTER_NAME if kind is AclResourceType.CLUSTER else "*",
-        PatternType.LITERAL,
-        EVERY_USER,
-        "*",
-        AclOperation.ALL,
-        Permission.ALLOW,
-    )
-    for kind in _TYPES
-]

@@ -6,10 +6,13 @@ import asyncio
 import base64
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
+from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.cluster.acl_nodes import AclNodes
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.cluster.peers.secured import peer_dial
@@ -19,6 +22,7 @@ from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.joining import join
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.broker.storage.topic import OFFSETS_TOPIC
@@ -27,11 +31,12 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.replication.states import PartitionState, TopicPartition
+from coterie.testing.acls_of_tests import alter_acls
 from coterie.testing.faults import Faults
 from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper
 from coterie.wire.declaration import Message
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import Create, List, Read, Znode
+from coterie.zookeeper.operations import Create, List, Operation, Read, Znode
 
 SESSION_TIMEOUT_MS = 400
 REPLICA_LAG_TIME_MAX_MS = 1_000
@@ -90,10 +95,11 @@ class ClusteredBroker:
         settings = BrokerSettings(own)
         view = ClusterView(broker_id, is_alone=False)
         self.broker = Broker(settings, cluster=view, memory=self._memory, boot_id=self._boot_id)
-        handlers = cluster.faults.wrap(self.broker.handlers)
-        self.broker.handlers = {key: self._pausable(handler) for key, handler in handlers.items()}
+        self.broker.handlers = self._wrapped(self.broker.handlers)
         self.host, self.port = await self.broker.start(self.host, self.port)
         self.broker.groups.journal.listeners += cluster.listeners
+        if cluster.denied:
+            self.alter_acls(cluster.denied, [])
         cluster.interconnect.broker_ids[self.port] = broker_id
         self.is_running = True
         config, dial = cluster.config(broker_id, self.rack, settings), peer_dial(settings)
@@ -141,6 +147,11 @@ class ClusteredBroker:
                 self._cluster.interconnect.separate(self.broker_id, other)
         self.lose_zookeeper()
 
+    @property
+    def has_zookeeper(self) -> bool:
+        """Whether it is registered and hears of changes."""
+        return self.broker.member is not None and self.broker.member.driver.is_connected
+
     def lose_zookeeper(self) -> None:
         """Its session expires unless `reach_zookeeper` comes first."""
         if self._session is not None:
@@ -167,6 +178,13 @@ class ClusteredBroker:
         self.heal()
         for handle in held:
             handle()
+
+    def alter_acls(self, added: list[Acl], removed: list[Acl]) -> None:
+        """Of a cluster without an authorizer."""
+        alter_acls(self.broker, self._wrapped, added, removed)
+
+    def _wrapped(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
+        return {key: self._pausable(handler) for key, handler in self._cluster.faults.wrap(handlers).items()}
 
     def _pausable(self, handler: Handler) -> Handler:
         def handle(broker: Services, request: Message, call: Call) -> Message | Pending | None:
@@ -205,6 +223,7 @@ class ClusterBrokers:
             **settings,
         }
         self.faults, self.listeners = faults, list(listeners)
+        self.denied: list[Acl] = []  # where there is no authorizer
         self.zookeeper, self.interconnect = InProcessZooKeeper(), Interconnect()
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         make_broker = make_broker or ClusteredBroker
@@ -226,6 +245,40 @@ class ClusterBrokers:
         for broker in self.brokers.values():
             await broker.start()
         await self.until(lambda: all(len(b.broker.cluster.live) == len(self.brokers) for b in self.live()))
+
+    async def alter_acls(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> None:
+        """Returns once they are in force at each broker that ZooKeeper reaches. Where there is no authorizer, each broker has
+        one from then on, which allows everything else."""
+        if not self.settings.get("authorizer.class.name"):
+            self.denied = [acl for acl in (*self.denied, *added) if acl not in removed]
+            for broker in self.live():
+                broker.alter_acls([*added], [*removed])
+            return
+
+        def in_force(one: ClusteredBroker) -> bool:
+            assert one.broker.clients.acls is not None
+            acls = set(one.broker.clients.acls.authorizer.acls)
+            return acls.issuperset(added) and acls.isdisjoint(removed)
+
+        await AclNodes(self._apply, lambda *_: None).alter(added, removed)
+        await self.until(lambda: all(in_force(one) for one in self.live() if one.has_zookeeper))
+
+    async def add_users(self, changes: Iterable[Credential]) -> None:
+        """Returns once each broker knows their credentials of SCRAM."""
+        first = self.live()[0].broker
+        assert first.client_entities is not None, "it has joined"
+        for change in changes:
+            _, accepted = finish(first.clients.scram_credentials.checked([change]))
+            for user, (_, kept) in accepted.items():
+                await first.client_entities.alter_credential(user, Mechanism(change.mechanism), kept)
+                await self.until(lambda user=user, change=change: self._has_user(user, change.mechanism))  # type: ignore[misc]
+
+    def _has_user(self, user: str, mechanism: int) -> bool:
+        known = [one.broker.clients.scram_credentials for one in self.live()]
+        return all(mechanism in each.iterations(user) for each in known)
+
+    async def _apply(self, operation: Operation) -> object:
+        return self.zookeeper.apply(operation)
 
     async def stop(self) -> None:
         """All of them, at once."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
 from coterie.client.connection.blocking_socket import BrokerSocket
@@ -60,12 +61,13 @@ DEFAULTS: dict[str, object] = {
 
 @checked_arguments
 class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, AccessControls):
-    """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
-    than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
-    order; the methods of a cluster raise ValueError for a broker alone. ``listen``: HOST:PORT of a broker alone, where 0 is a
-    free port. ``sasl``: the passwords of users, who log in by PLAIN or SCRAM; ``tls``: with a certificate made on the spot;
-    `client_settings` has what a client needs for both. ``acls``: entries that `coterie.testing.allow` makes; with them, also
-    with none, the users of ``sasl`` may do what the entries allow."""
+    """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with
+    more than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in
+    that order; the methods of a cluster raise ValueError for a broker alone. ``listen``: HOST:PORT of a broker alone, where
+    0 is a free port. ``sasl``: the passwords of users, who log in by PLAIN or SCRAM; ``tls``: with a certificate made on
+    the spot; `client_settings` has what a client needs for both; the brokers of a cluster reach each other so too.
+    ``acls``: entries that `coterie.testing.allow` makes; with them, also with none, the users of ``sasl`` may do what the
+    entries allow."""
 
     def __init__(
         self,
@@ -84,10 +86,6 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
             raise ValueError(f"racks must name one for each of {quantity(brokers, 'broker')}, not {len(racks)}")
         if brokers > 1 and listen != "127.0.0.1:0":
             raise ValueError("listen is the address of a broker alone; those of a cluster have free ports of 127.0.0.1")
-        if brokers > 1 and (sasl is not None or tls):
-            raise ValueError(
-                "sasl and tls are for a broker alone: here the brokers of a cluster have no login for each other"
-            )
         if acls is not None and sasl is None:
             raise ValueError("acls needs sasl, the passwords of the users whom the entries are about")
         super().__init__("broker")
@@ -99,6 +97,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         self._security = LocalSecurity(sasl, tls=tls) if tls or sasl is not None else None
         if self._security is not None:
             own = self._security.settings(self.host, self.port)
+            if brokers > 1:
+                own |= self._security.between_brokers()
             super_users = f"{self._settings.get('super.users') or ''};User:{OWN_USER}".lstrip(";")
             self._settings = own | self._settings | {"super.users": super_users}
         self._acls = list(acls or ())
@@ -123,6 +123,10 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
             for broker_id, port in self._ports.items():
                 self._cluster.brokers[broker_id].port = port
             await self._cluster.start()
+            if self._security is not None:
+                await self._cluster.add_users(self._security.credentials())
+            if self._acls:
+                await self._cluster.alter_acls(self._acls)
             self._ports = {broker_id: one.port for broker_id, one in self._cluster.brokers.items()}
             first = self._cluster.brokers[1]
             return first.host, first.port
@@ -131,7 +135,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         start = self.broker.start() if "listeners" in self._settings else self.broker.start(self.host, self.port)
         address = await start
         if self._security is not None:
-            self._security.add_users(self.broker)
+            for credential in self._security.credentials():
+                finish(self.broker.clients.scram_credentials.altering([credential]))
         if self._acls and self.broker.clients.acls is not None:
             self.broker.clients.acls.alter(self._acls)
         self.broker.groups.journal.listeners.append(self.journal.append)
@@ -223,7 +228,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
 
     def _partition_count(self, name: str) -> int:
         """Raises KafkaError."""
-        topic = self._call(lambda: self._any_broker().topics.by_name.get(name))
+        topics = self._call(lambda: [broker.topics.by_name.get(name) for broker in self._brokers()])
+        topic = next((topic for topic in topics if topic is not None), None)  # one that has just started may know none
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}; create_topic makes it")
         return len(topic.partitions)
@@ -303,9 +309,6 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
     def _brokers(self) -> list[Broker]:
         """The running brokers."""
         return [self.broker] if self._cluster is None else [one.broker for one in self._cluster.live()]
-
-    def _any_broker(self) -> Broker:
-        return self._brokers()[0]
 
     def _coordinating(self, group: str) -> Broker | None:
         if self._cluster is None:

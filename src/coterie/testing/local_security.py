@@ -10,9 +10,7 @@ from pathlib import Path
 
 from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
 from coterie.authentication.scram import salted
-from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential, Mechanism
-from coterie.broker.requests.turns import finish
 from coterie.client.security import Security
 from coterie.runtime.extras import require
 
@@ -56,15 +54,24 @@ class LocalSecurity:
             }
         return settings
 
-    def add_users(self, broker: Broker) -> None:
-        """Makes their credentials of SCRAM. On the loop of the broker."""
-        for mechanism in Mechanism:
-            changes = []
-            for user, password in (self._users or {}).items():
+    def between_brokers(self) -> dict[str, object]:
+        """Further settings of each broker of a cluster."""
+        settings: dict[str, object] = {"security.inter.broker.protocol": self.protocol}
+        if self.authority is not None:
+            settings["ssl.truststore.location"] = str(self.authority)
+        if self._users is not None:
+            settings["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
+        return settings
+
+    def credentials(self) -> list[Credential]:
+        """Of SCRAM, of each user."""
+        credentials = []
+        for user, password in (self._users or {}).items():
+            for mechanism in Mechanism:
                 salt = secrets.token_bytes(16)
                 derived = salted(mechanism.sasl_name, password, salt, MIN_ITERATIONS)
-                changes.append(Credential(user, mechanism, MIN_ITERATIONS, salt, derived))
-            finish(broker.clients.scram_credentials.altering(changes))
+                credentials.append(Credential(user, mechanism, MIN_ITERATIONS, salt, derived))
+        return credentials
 
     def client(self, user: str | None, mechanism: str) -> dict[str, str]:
         """The settings of a client, without its address. Raises LookupError for an unknown user."""
@@ -102,5 +109,7 @@ def _login_module(users: Mapping[str, str]) -> str:
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
 
-    options = " ".join(f"{quoted('user_' + user)}={quoted(password)}" for user, password in users.items())
+    # The first two are those by which the brokers of a cluster log in to each other.
+    named = {"username": OWN_USER, "password": users[OWN_USER]} | {f"user_{user}": users[user] for user in users}
+    options = " ".join(f"{quoted(name)}={quoted(text)}" for name, text in named.items())
     return f"{_LOGIN_MODULE} required {options};"

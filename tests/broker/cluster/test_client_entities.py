@@ -3,12 +3,14 @@ it as Kafka's own brokers write it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 from coterie.client.connection.connection import Connection
+from coterie.client.errors import KafkaError
 from coterie.controller import nodes
 from coterie.quotas.limits import Entity
 from coterie.testing import ErrorCode
@@ -34,7 +36,7 @@ from coterie.wire.messages.settings.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from coterie.zookeeper.operations import Read, Write, Znode
+from coterie.zookeeper.operations import Create, Read, Write, Znode
 
 REQUEST_S = 30.0
 PRODUCED, PERCENT, CREATED = "producer_byte_rate", "request_percentage", "connection_creation_rate"
@@ -177,3 +179,66 @@ def test_a_node_that_kafka_wrote_is_described(broker: WorldBroker) -> None:
         assert await quotas_of(brokers[1]) == {(("user", "bob"),): {"consumer_byte_rate": 4096.0}}
 
     run(broker, story)
+
+
+ENTITIES: dict[str, dict[str, str]] = {
+    "users/bob": {
+        "consumer_byte_rate": "4096",
+        "SCRAM-SHA-256": "salt=cw==,stored_key=YQ==,server_key=YQ==,iterations=4096",
+    },
+    "users/bob/clients/a%2Fb": {PRODUCED: "1"},
+    "clients/<default>": {PERCENT: "2.5"},
+    "ips/127.0.0.9": {CREATED: "10"},
+    "users/mallory": {PRODUCED: "many", "SCRAM-SHA-256": "salt=cw=="},
+}
+IN_FORCE: dict[Entity, dict[str, float]] = {
+    (("user", "bob"),): {"consumer_byte_rate": 4096.0},
+    (("client-id", "a/b"), ("user", "bob")): {PRODUCED: 1.0},
+    (("client-id", None),): {PERCENT: 2.5},
+    HOST: {CREATED: 10.0},
+}
+
+
+def in_force(broker: WorldBroker, number: int) -> tuple[dict[Entity, dict[str, float]], list[str]]:
+    assert broker._cluster is not None
+    clients = broker._cluster.brokers[number].broker.clients
+    return {entity: dict(values) for entity, values in clients.quotas.values.items()}, clients.scram_credentials.users()
+
+
+def test_what_another_sets_is_in_force_without_a_request(broker: WorldBroker) -> None:
+    """Kafka's DynamicConfigManager: by the notification, each kind of entity; what is not valid leaves the rest."""
+    zookeeper = broker._cluster.zookeeper  # type: ignore[union-attr]
+    for path, settings in ENTITIES.items():
+        zookeeper.apply(Write(f"/config/{path}", nodes.settings(settings)))
+        kind, _, name = path.partition("/")
+        zookeeper.apply(
+            Create("/config/changes/config_change_", nodes.config_change(kind, name), ephemeral=False, sequential=True)
+        )
+    broker.world.advance(1.0)
+    assert [in_force(broker, number) for number in (1, 2)] == [(IN_FORCE, ["bob"])] * 2
+
+
+def test_a_broker_knows_users_before_the_first_connection(broker: WorldBroker) -> None:
+    """Or a login by a credential in ZooKeeper would fail, for good, at a broker that has just started."""
+    zookeeper = broker._cluster.zookeeper  # type: ignore[union-attr]
+    for path, settings in ENTITIES.items():
+        zookeeper.apply(Write(f"/config/{path}", nodes.settings(settings)))
+    broker.stop(2)
+    known: list[object] = []
+
+    async def story() -> None:
+        assert broker._cluster is not None
+        host, port = broker._cluster.brokers[2].host, broker._cluster.brokers[2].port
+        starting = asyncio.create_task(broker._cluster.brokers[2].start())
+        while not known:
+            try:
+                connection = await Connection.connect(host, port, "test", REQUEST_S)
+            except KafkaError:
+                await asyncio.sleep(0.001)
+            else:
+                known.append(in_force(broker, 2))
+                connection.close()
+        await starting
+
+    broker.world.run(story())
+    assert known == [(IN_FORCE, ["bob"])]

@@ -18,7 +18,7 @@ from coterie.log.files.filesystem import FileSystem
 
 class Clients:
     """``fs`` has quotas and credentials; ``new_id`` makes the instance ids of clients that push metrics. ``acls``: None
-    without an authorizer."""
+    without an authorizer. ``is_alone``: the broker keeps quotas and credentials; in a cluster ZooKeeper has them."""
 
     def __init__(
         self,
@@ -27,12 +27,14 @@ class Clients:
         clock: Clock,
         new_id: Callable[[], bytes],
         acls: Acls | None = None,
+        *,
+        is_alone: bool = True,
     ) -> None:
         self.acls = acls
         self.seen = SeenClients()
-        self.quotas = ClientQuotas(fs)
+        self.quotas = ClientQuotas(fs, is_alone=is_alone)
         own = settings.current
         self.throttling = Throttling(self.quotas, own.quota_window_num, own.quota_window_size_seconds * 1_000)
-        self.scram_credentials = ScramCredentials(fs)
+        self.scram_credentials = ScramCredentials(fs, is_alone=is_alone)
         self.logins = Logins(settings, self.scram_credentials, clock.now_ms)
         self.telemetry = Telemetry(settings.current.telemetry_max_bytes, new_id)

@@ -72,12 +72,14 @@ class Component:
 
 
 class ClientQuotas:
-    """The quotas of a broker. A change is on disk when `alter` returns."""
+    """The quotas of a broker. A change is on disk when `alter` returns. ``is_alone``: the broker keeps them; in a cluster
+    `put` brings them."""
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(self, fs: FileSystem, *, is_alone: bool = True) -> None:
         self._fs = fs
+        self.changes = 0  # so far
         self._values: dict[Entity, dict[str, float]] = {}
-        if fs.exists(_FILE):
+        if is_alone and fs.exists(_FILE):
             remedy = "restore it from a backup, or move it away to go on without quotas"
             try:
                 for row in checked_files.read_json(fs, _FILE, remedy):
@@ -89,12 +91,16 @@ class ClientQuotas:
 
     @property
     def values(self) -> Mapping[Entity, Mapping[str, float]]:
-        """The quotas of each entity; another mapping after each change."""
+        """The quotas of each entity."""
         return self._values
 
-    def replace(self, values: Mapping[Entity, dict[str, float]]) -> None:
-        """Puts the quotas of a cluster in the stead of those before; nothing is written."""
-        self._values = dict(values)
+    def put(self, entity: Entity, values: Mapping[str, float]) -> None:
+        """Puts what an entity of a cluster has in force; nothing is written."""
+        if values:
+            self._values[entity] = dict(values)
+        else:
+            self._values.pop(entity, None)
+        self.changes += 1
 
     def check(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
         """Raises Refusal INVALID_REQUEST for quotas (None removes one) that the entity cannot have."""
@@ -120,6 +126,7 @@ class ClientQuotas:
         rows = [{"entity": entity, "values": values} for entity, values in after.items()]
         self._fs.write_file(_FILE, checked_files.to_json(rows))
         self._values = after
+        self.changes += 1
 
     def describe(self, components: Iterable[Component], *, strict: bool) -> Iterator[tuple[Entity, dict[str, float]]]:
         """The entities that match every component; where ``strict``, those without any other part.
@@ -130,7 +137,7 @@ class ClientQuotas:
             raise _invalid("a filter may name an entity type once")
         if IP in types and len(types) > 1:
             raise _invalid("quotas of addresses do not go with those of users or client ids")
-        for entity, values in self._values.items():
+        for entity, values in list(self._values.items()):
             parts = dict(entity)
             if all(c.matches(parts) for c in components) and not (strict and len(parts) != len(components)):
                 yield entity, _in_order(values)

@@ -7,7 +7,7 @@ ScramControlManager.
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -50,20 +50,24 @@ Change = tuple[Credential, KeptCredential | None]
 
 
 class ScramCredentials:
-    """The credentials of a broker. Changes are on disk when `altering` returns."""
+    """The credentials of a broker. Changes are on disk when `altering` returns. ``is_alone``: the broker keeps them; in a
+    cluster `put` brings them."""
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(self, fs: FileSystem, *, is_alone: bool = True) -> None:
         self._fs = fs
         self._by_user: dict[str, dict[str, KeptCredential]] = {}  # user -> mechanism's name -> what is kept
-        if fs.exists(_FILE):
+        if is_alone and fs.exists(_FILE):
             remedy = "restore it from a backup, or move it away to go on without credentials"
             self._by_user = checked_files.read_json(fs, _FILE, remedy)
             if not isinstance(self._by_user, dict) or not all(isinstance(u, dict) for u in self._by_user.values()):
                 raise UnreadableFile(_FILE, "it does not hold credentials", remedy)
 
-    def replace(self, by_user: Mapping[str, dict[str, KeptCredential]]) -> None:
-        """Puts the credentials of a cluster in the stead of those before; nothing is written."""
-        self._by_user = dict(by_user)
+    def put(self, user: str, kept: dict[str, KeptCredential]) -> None:
+        """Puts what a user of a cluster has, by the names of mechanisms, in force; nothing is written."""
+        if kept:
+            self._by_user[user] = kept
+        else:
+            self._by_user.pop(user, None)
 
     def users(self) -> list[str]:
         return list(self._by_user)

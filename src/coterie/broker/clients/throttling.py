@@ -6,11 +6,9 @@ Differs from Kafka: a Fetch over its limit keeps its records, for which the clie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.requests.calls import Call
-from coterie.quotas.limits import Entity, limit_of, limit_of_address
+from coterie.quotas.limits import limit_of, limit_of_address
 from coterie.quotas.rates import WINDOW_MS, Rates
 
 PRODUCE, FETCH = 0, 1
@@ -31,15 +29,14 @@ class Throttling:
         self._quotas = quotas
         self._rates = {key: Rates(windows, window_ms) for key in (PRODUCED, FETCHED, HANDLED, CONNECTED)}
         self._longest_ms = window_ms  # of a throttle for the time of requests
-        self._known: Mapping[Entity, Mapping[str, float]] = {}
+        self._changes = -1  # of the quotas that are known
         self._keys: frozenset[str] = frozenset()
 
     def limits(self, key: str) -> bool:
         """Whether anybody has such a quota."""
-        values = self._quotas.values
-        if values is not self._known:
-            self._known = values
-            self._keys = frozenset(key for of_entity in values.values() for key in of_entity)
+        if self._quotas.changes != self._changes:
+            self._changes = self._quotas.changes
+            self._keys = frozenset(key for of_entity in self._quotas.values.values() for key in of_entity)
         return key in self._keys
 
     @property
@@ -50,7 +47,7 @@ class Throttling:
     def _record(self, key: str, call: Call, value: float, now_ms: int) -> int:
         if not self.limits(key):
             return 0
-        limit = limit_of(self._known, key, call.connection.principal.name, call.client_id)
+        limit = limit_of(self._quotas.values, key, call.connection.principal.name, call.client_id)
         return 0 if limit is None else self._rates[key].record(limit.shared_by, value, limit.rate, now_ms)
 
     def received(self, api_key: int, call: Call, size: int, now_ms: int) -> int:
@@ -72,7 +69,7 @@ class Throttling:
         goes on trying has its rate nonetheless (Kafka's ConnectionQuotas)."""
         if not self.limits(CONNECTED):
             return False
-        limit = limit_of_address(self._known, CONNECTED, address)
+        limit = limit_of_address(self._quotas.values, CONNECTED, address)
         if limit is None or not self._rates[CONNECTED].record(address, 1, limit, now_ms):
             return False
         self._rates[CONNECTED].record(address, -1, limit, now_ms)

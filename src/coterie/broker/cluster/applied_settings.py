@@ -59,8 +59,8 @@ def _logged(subject: str) -> Iterator[None]:
 
 class AppliedSettings:
     """``read`` requests the settings of a kind and name, which come to `changed`; ``topic_configured`` is called after a topic
-    has other settings, ``defaults_configured`` after the broker has. What is not valid here, a tool's mistake, is logged, and
-    the settings before stay in force."""
+    has other settings, ``defaults_configured`` after the broker has; ``clients_changed`` gets what users, client ids and
+    addresses have. What is not valid here, a tool's mistake, is logged, and the settings before stay in force."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class AppliedSettings:
     ) -> None:
         self._broker, self._read = broker, read
         self._topic_configured, self._defaults_configured = topic_configured, defaults_configured
+        self.clients_changed: Callable[[list[SettingsChanged]], None] = lambda changes: None
         # As far as they were read since the start, what is valid of it.
         self._of_topics: dict[str, SettingsChanged] = {}
         self._waiting: list[_Wait] = []
@@ -98,14 +99,18 @@ class AppliedSettings:
     def changed(self, changes: Iterable[SettingsChanged]) -> None:
         """As ZooKeeper has them now. What the broker keeps in its file is written once."""
         kept: dict[Resource, dict[str, str]] = {}
+        of_clients: list[SettingsChanged] = []
         for change in changes:
             with _logged(f"{change.kind}/{change.name}"):
                 if change.kind == nodes.TOPICS_KIND:
                     self._topic_changed(change)
                 elif change.kind == nodes.FEATURES_KIND:
                     self._broker.features.replace(change.settings)
+                elif change.kind in nodes.CLIENT_KINDS:
+                    of_clients.append(change)
                 elif change.kind in _KEPT_KINDS:
                     kept |= self._checked(change, _KEPT_KINDS[change.kind])
+        self.clients_changed(of_clients)
         if kept:
             with _logged(", ".join(f"{kind.name}/{name}" for kind, name in kept)):
                 self._keep(kept)

@@ -7,8 +7,10 @@ quota is a setting of its name, a credential one of its mechanism's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import TypeVar
 
 from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.quotas import QUOTAS
@@ -16,41 +18,52 @@ from coterie.broker.clients.scram_credentials import KeptCredential, Mechanism
 from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.requests.at_once import each_at_once
 from coterie.controller import nodes
+from coterie.controller.config_changes import SettingsChanged
 from coterie.quotas.limits import CLIENT_ID, IP, USER, Entity
 from coterie.wire.errors import ErrorCode, Refusal
 
+logger = logging.getLogger(__name__)
+
+V = TypeVar("V")
 _WHOLE = ("producer_byte_rate", "consumer_byte_rate", "connection_creation_rate")
 _PARTS = ("salt", "stored_key", "server_key", "iterations")  # of a credential, in Kafka's order
 _PART_NAMES = {Mechanism.SCRAM_SHA_256.name: "SCRAM-SHA-256", Mechanism.SCRAM_SHA_512.name: "SCRAM-SHA-512"}
 
 
 class ClientEntities:
-    """``clients`` gets what is read. ``lacks_ips``: a broker before Kafka 2.8 may be in the cluster, which reads no more
-    notifications after one about an address."""
+    """`changed` brings ``clients`` what is read. ``lacks_ips``: a broker before Kafka 2.8 may be in the cluster, which reads no
+    more notifications after one about an address."""
 
     def __init__(self, entities: EntitySettings, clients: Clients, *, lacks_ips: bool) -> None:
         self._entities, self._clients, self._lacks_ips = entities, clients, lacks_ips
 
-    # -- quotas ---------------------------------------------------------------------------------------------------------
+    def changed(self, changes: Iterable[SettingsChanged]) -> None:
+        """Puts what entities have in ZooKeeper in force. What is not valid, a tool's mistake, is logged and left out."""
+        for change in changes:
+            entity = _entity(change.kind, change.name)
+            quotas = {key: change.settings[key] for key in QUOTAS & change.settings.keys()}
+            self._clients.quotas.put(entity, _valid(change, quotas, float))
+            if entity[0][0] == USER and len(entity) == 1 and entity[0][1] is not None:
+                credentials = {m: change.settings[key] for m, key in _PART_NAMES.items() if key in change.settings}
+                self._clients.scram_credentials.put(entity[0][1], _valid(change, credentials, _credential))
 
     async def read_quotas(self) -> None:
         """Raises ZooKeeperError."""
-        quotas: dict[Entity, dict[str, float]] = {}
-        for kind, part in ((nodes.CLIENTS_KIND, CLIENT_ID), (nodes.IPS_KIND, IP), (nodes.USERS_KIND, USER)):
+        for kind in nodes.CLIENT_KINDS:
+            await self._read(kind)
 
-            async def read(name: str, kind: str = kind, part: str = part) -> None:
-                quotas[((part, _name_of(name)),)] = await self._quotas_of(kind, name)
-                if part == USER:
-                    for client in await self._entities.names(f"{kind}/{name}/{nodes.CLIENTS_KIND}"):
-                        both = ((CLIENT_ID, _name_of(client)), (USER, _name_of(name)))
-                        quotas[both] = await self._quotas_of(kind, f"{name}/{nodes.CLIENTS_KIND}/{client}")
+        async def read_clients(user: str) -> None:
+            for client in await self._entities.names(nodes.clients_of(user)):
+                await self._entities.read(nodes.USERS_KIND, f"{user}/{nodes.CLIENTS_KIND}/{client}")
 
-            await each_at_once(await self._entities.names(kind), read)
-        self._clients.quotas.replace({entity: values for entity, values in quotas.items() if values})
+        await each_at_once(await self._entities.names(nodes.USERS_KIND), read_clients)
 
-    async def _quotas_of(self, kind: str, name: str) -> dict[str, float]:
-        settings, _ = await self._entities.read(kind, name)
-        return {key: float(value) for key, value in settings.items() if key in QUOTAS}
+    async def read_credentials(self) -> None:
+        """Raises ZooKeeperError."""
+        await self._read(nodes.USERS_KIND)
+
+    async def _read(self, kind: str) -> None:
+        await each_at_once(await self._entities.names(kind), partial(self._entities.read, kind))
 
     async def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
         """Raises Refusal, ZooKeeperError."""
@@ -60,20 +73,6 @@ class ClientEntities:
             raise Refusal(ErrorCode.INVALID_REQUEST, text)
         texts = {key: None if value is None else _text(key, value) for key, value in changes.items()}
         await self._alter(kind, name, texts)
-
-    # -- credentials ----------------------------------------------------------------------------------------------------
-
-    async def read_credentials(self) -> None:
-        """Raises ZooKeeperError."""
-        by_user: dict[str, dict[str, KeptCredential]] = {}
-        names = await self._entities.names(nodes.USERS_KIND)
-        read = await each_at_once(names, partial(self._entities.read, nodes.USERS_KIND))
-        for name, (settings, _) in zip(names, read, strict=True):
-            kept = {m: _credential(settings[key]) for m, key in _PART_NAMES.items() if key in settings}
-            user = _name_of(name)
-            if kept and user is not None:
-                by_user[user] = kept
-        self._clients.scram_credentials.replace(by_user)
 
     async def alter_credential(self, user: str, mechanism: Mechanism, kept: KeptCredential | None) -> None:
         """Raises ZooKeeperError."""
@@ -98,6 +97,25 @@ def _node(entity: Entity) -> tuple[str, str]:
     return (nodes.IPS_KIND, parts[IP]) if IP in parts else (nodes.CLIENTS_KIND, parts[CLIENT_ID])
 
 
+def _entity(kind: str, name: str) -> Entity:
+    """Of a node, the reverse of `_node`."""
+    if kind != nodes.USERS_KIND:
+        return ((IP if kind == nodes.IPS_KIND else CLIENT_ID, _name_of(name)),)
+    user, is_of_client, client = name.partition(f"/{nodes.CLIENTS_KIND}/")
+    own = (USER, _name_of(user))
+    return ((CLIENT_ID, _name_of(client)), own) if is_of_client else (own,)
+
+
+def _valid(change: SettingsChanged, texts: Mapping[str, str], value_of: Callable[[str], V]) -> dict[str, V]:
+    values = {}
+    for key, text in texts.items():
+        try:
+            values[key] = value_of(text)
+        except (ValueError, KeyError):
+            logger.error("%s of %s/%s is not valid in ZooKeeper, and not in force", key, change.kind, change.name)
+    return values
+
+
 def _name_of(node: str) -> str | None:
     return None if node == nodes.DEFAULT_ENTITY else nodes.unsanitized(node)
 
@@ -107,6 +125,6 @@ def _text(key: str, value: float) -> str:
 
 
 def _credential(text: str) -> KeptCredential:
-    """Of Kafka's text, which has base64 with its own equals signs."""
+    """Of Kafka's text, which has base64 with its own equals signs. Raises ValueError, KeyError."""
     kept = {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
-    return {**kept, "iterations": int(kept["iterations"])}
+    return {**{part: kept[part] for part in _PARTS}, "iterations": int(kept["iterations"])}

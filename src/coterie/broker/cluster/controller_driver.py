@@ -35,7 +35,7 @@ from coterie.controller.commands import (
     refusal,
 )
 from coterie.controller.config import ControllerConfig
-from coterie.controller.config_changes import ConfigChanges, SettingsChanged, SettingsRead
+from coterie.controller.config_changes import ConfigChanges, SettingsChanged, SettingsRead, StartRead
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import BlockRefused, ProducerIdBlocks, ProducerIdsExhausted
@@ -97,7 +97,8 @@ class ControllerDriver:
         self._acl_changes = AclChanges(now_ms())
         self._acls_task = ScriptTask(self._acl_changes, self.apply, self._acls_read, now_ms)
         self.acls_changed: Callable[[tuple[Acl, ...]], None] | None = None  # None: the broker has no authorizer
-        self._scripts = [self._controller_task, self._isr_task, self._settings_task, self._ids_task]
+        self._scripts: list[ScriptTask] = []  # that run
+        self._unread, self._is_read = {self._settings_task}, asyncio.Event()
         self._first_ids: asyncio.Future[None] | None = None
         self._channels = ControllerChannels(
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._responded, dial
@@ -108,14 +109,30 @@ class ControllerDriver:
         self.is_connected = True  # with ZooKeeper
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, open_session: OpenSession) -> None:
-        """Returns once there is a session. Raises ZooKeeperError."""
+    async def open(self, open_session: OpenSession) -> None:
+        """Returns once there is a session and the settings, users and ACLs of the cluster are in force, or the reading of them
+        has failed. Raises ZooKeeperError."""
         self._session = await open_session(self)
-        loop = asyncio.get_running_loop()
-        self._first_ids = loop.create_future()
+        self._first_ids = asyncio.get_running_loop().create_future()
         if self.acls_changed is not None:
-            self._scripts.append(self._acls_task)
-        self._tasks = [loop.create_task(self._run(script)) for script in self._scripts]
+            self._unread.add(self._acls_task)
+        self._begin(self._unread)
+        await self._is_read.wait()
+
+    def start(self) -> None:
+        """Stands for controller, and registers the broker."""
+        self._begin([self._controller_task, self._isr_task, self._ids_task])
+
+    def _begin(self, scripts: Iterable[ScriptTask]) -> None:
+        create_task = asyncio.get_running_loop().create_task
+        for script in scripts:
+            self._scripts.append(script)
+            self._tasks.append(create_task(self._run(script)))
+
+    def _was_read(self, script: ScriptTask) -> None:
+        self._unread.discard(script)
+        if not self._unread:
+            self._is_read.set()
 
     async def _run(self, script: ScriptTask) -> None:
         try:
@@ -123,6 +140,7 @@ class ControllerDriver:
         except Exception as error:
             logger.exception("the part of broker %d in the cluster has failed", self._broker_id)
             self._failed(error)
+            self._is_read.set()
 
     @property
     def has_session(self) -> bool:
@@ -255,7 +273,10 @@ class ControllerDriver:
         self._config_changes.read(kind, name)
         self._settings_task.wake()
 
-    def _settings_read(self, effect: SettingsRead) -> None:
+    def _settings_read(self, effect: SettingsRead | StartRead) -> None:
+        if isinstance(effect, StartRead):
+            self._was_read(self._settings_task)
+            return
         self.settings_changed(effect.changes)
         for change in effect.changes:
             if change.kind == nodes.TOPICS_KIND and self.is_controller:
@@ -268,6 +289,7 @@ class ControllerDriver:
     def _acls_read(self, effect: AclsRead) -> None:
         assert self.acls_changed is not None
         self.acls_changed(effect.acls)
+        self._was_read(self._acls_task)
 
     def configure_defaults(self, *, unclean_leader_election_enable: bool, min_insync_replicas: int) -> None:
         """As `ControllerMachine.configure`."""

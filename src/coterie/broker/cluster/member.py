@@ -30,6 +30,10 @@ CONNECTION_CHECKED_S = 0.1
 CONTROLLED_SHUTDOWN_VERSION = 3  # inter.broker.protocol.version 2.6
 
 
+async def _serves() -> None:
+    """Of a broker that serves from its start."""
+
+
 class ClusterMember:
     """``registration``: what the broker's node in ZooKeeper holds; ``view`` is filled by the controller's UpdateMetadata.
     ``failed`` is called with what no part of it can mend: the broker must stop then."""
@@ -70,9 +74,14 @@ class ClusterMember:
         self._is_registered = asyncio.Event()
         self._upkeep: list[asyncio.Task[None]] = []
 
-    async def start(self, open_session: OpenSession) -> None:
-        """Returns once the broker is registered; it must serve requests by then. Raises ZooKeeperError."""
-        await self.driver.start(open_session)
+    async def start(self, open_session: OpenSession, serve: Callable[[], Awaitable[None]] = _serves) -> None:
+        """Returns once the broker is registered. ``serve`` is called before that, once users, quotas and ACLs are known: from
+        then on requests must be served. Raises ZooKeeperError."""
+        await self.driver.open(open_session)
+        if self._failure is not None:
+            raise self._failure
+        await serve()
+        self.driver.start()
         await self._is_registered.wait()
         if self._failure is not None:
             raise self._failure
