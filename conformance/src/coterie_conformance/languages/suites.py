@@ -41,6 +41,7 @@ class SuiteResult:
     output: str
 
 
+_SUREFIRE = r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$"  # the last such line is the sum
 SUITES = (
     Suite(
         "go/example",
@@ -63,7 +64,26 @@ SUITES = (
         "mvn",
         [["mvn", "-B", "-ntp", "-q", "test-compile"]],
         ["mvn", "-B", "-ntp", "surefire:test"],
-        r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$",
+        _SUREFIRE,
+        "maven",
+    ),
+    Suite(
+        "rust",
+        "cargo",
+        [["cargo", "fmt", "--check"], ["cargo", "test", "--no-run", "--test", "consumer"]],
+        ["cargo", "test", "--test", "consumer", "--", "--nocapture"],
+        r"^passed: ",
+        "cargo",
+    ),
+    Suite(
+        "spring",
+        "mvn",
+        [
+            ["mvn", "-B", "-ntp", "-q", "-f", "../java", "install", "-DskipTests"],
+            ["mvn", "-B", "-ntp", "-q", "test-compile"],
+        ],
+        ["mvn", "-B", "-ntp", "surefire:test"],
+        _SUREFIRE,
         "maven",
     ),
 )
@@ -74,7 +94,7 @@ def run_suite(suite: Suite, folder: Path) -> SuiteResult:
     if shutil.which(suite.program) is None:
         raise CannotRun(f"{suite.program} is not on the PATH; on Debian: apt-get install {suite.package}")
     copy = folder / "clients"
-    ignored = shutil.ignore_patterns("node_modules", "dist", "target")
+    ignored = shutil.ignore_patterns("node_modules", "dist", "target", "Cargo.lock")
     shutil.copytree(CLIENTS, copy, ignore=ignored, dirs_exist_ok=True)
     where = copy / suite.folder
     for command in suite.build:
