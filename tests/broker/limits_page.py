@@ -11,7 +11,6 @@ from coterie.broker.connections.open_connections import STOP_GRACE_S
 from coterie.broker.connections.request_queue import MAX_WAITING
 from coterie.broker.connections.tls_connection import MAX_HANDSHAKE_BYTES
 from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
-from coterie.broker.process.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.broker.process.descriptors import OWN_DESCRIPTORS
 from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.requests.message_sets import KEPT_BYTES as KEPT_MESSAGE_SET_BYTES
@@ -20,6 +19,7 @@ from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.storage.topic import MAX_PARTITIONS
 from coterie.log.producers.producers import UNVERIFIED_KEPT
 from coterie.records.walking import MAX_STORED_BYTES
+from coterie.runtime.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS
 from coterie.wire.topic_names import FETCH, OFFSET_COMMIT, TXN_OFFSET_COMMIT
 

@@ -1,4 +1,4 @@
-"""The cost of large requests in page faults, and of many small ones in collections (`broker/process/allocator`)."""
+"""The cost of large requests in page faults, and of many small ones in collections (`runtime/allocator`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.process.allocator import COLLECTED_AFTER, collect_seldom, keep_freed_memory
 from coterie.client.blocking import BlockingProducer
+from coterie.runtime.allocator import COLLECTED_AFTER, collect_seldom, keep_freed_memory
 from tests.broker_process import BrokerProcess
 
 PAGES_OF_A_REQUEST = 900_000 // 4096

@@ -1,5 +1,5 @@
 """Requests leave no reference cycles with records in them: those stay in memory until Python looks for cycles, in a broker
-after 10,000 objects (`broker/process/allocator`). A broker of a cluster took 450 MB of Produces of a megabyte."""
+after 10,000 objects (`runtime/allocator`). A broker of a cluster took 450 MB of Produces of a megabyte."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.process.allocator import KEPT_BYTES, LOOKED_AFTER, RETURNED_FROM_BYTES, FreedMemory, freed_memory
 from coterie.client.blocking import BlockingProducer
+from coterie.runtime.allocator import KEPT_BYTES, LOOKED_AFTER, RETURNED_FROM_BYTES, FreedMemory, freed_memory
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.awaiting import until_in_thread

@@ -22,13 +22,13 @@ from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS, import_all
 from coterie.broker.node import BrokerNode
-from coterie.broker.process.allocator import collect_seldom
 from coterie.broker.process.clock import Clock
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import LongWork, finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.aside import Outcome
+from coterie.runtime.allocator import collect_seldom
 from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import MODULES
-from coterie.broker.process.allocator import COLLECTED_AFTER
 from coterie.broker.settings.listeners import Listener
 from coterie.broker.storage.disk import folder_trouble
 from coterie.cli import main
 from coterie.cli.parts.listening import is_loopback
 from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.runtime.allocator import COLLECTED_AFTER
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 MESSAGES = 21  # modules that the coordinator and the logs use; the number may only fall

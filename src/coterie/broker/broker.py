@@ -45,8 +45,8 @@ from coterie.log.files.findings import UnreadableFile
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.zookeeper.topics_copy import Registration
-    from coterie.broker.process.allocator import FreedMemory
     from coterie.broker.web.http import HttpServer
+    from coterie.runtime.allocator import FreedMemory
 
 logger = logging.getLogger(__name__)
 

@@ -131,7 +131,7 @@ def broker(
     Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0. With
     zookeeper.connect and broker.id it is one of the brokers of that cluster.
     """
-    from coterie.broker.process.allocator import keep_freed_memory
+    from coterie.runtime.allocator import keep_freed_memory
 
     keep_freed_memory()
     from coterie.broker.settings import SettingError
@@ -265,9 +265,9 @@ async def _serve(
     as_kafka: bool,
 ) -> int:
     from coterie.broker.broker import Broker
-    from coterie.broker.process.allocator import freed_memory
     from coterie.broker.settings import SettingError
     from coterie.broker.storage.disk import raise_open_file_limit
+    from coterie.runtime.allocator import freed_memory
 
     raise_open_file_limit()
     try:
@@ -311,7 +311,7 @@ async def _end_start(broker: Broker) -> None:
     """A second after the broker listens, what the first requests need not wait for: the handlers are imported, a module each
     turn of the loop, so that requests pass between them. Once the groups are loaded, cycles are collected again."""
     from coterie.broker.handlers import import_all
-    from coterie.broker.process.allocator import collect_seldom
+    from coterie.runtime.allocator import collect_seldom
 
     await asyncio.sleep(START_ENDS_AFTER_S)
     try:

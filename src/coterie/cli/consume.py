@@ -115,8 +115,8 @@ async def _read(
     timeout_ms: int | None,
     as_json: bool,
 ) -> None:
-    from coterie.broker.process.allocator import keep_freed_memory
     from coterie.client import Consumer
+    from coterie.runtime.allocator import keep_freed_memory
 
     keep_freed_memory()
     shown, last = 0, time.monotonic()

@@ -1,1 +1,1 @@
-"""What drivers share of the process they run in: signals, optional dependencies, buffers of connections, ZooKeeper by kazoo."""
+"""What drivers share of their process: signals, memory, optional dependencies, buffers of connections, ZooKeeper by kazoo."""
