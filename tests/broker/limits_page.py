@@ -176,6 +176,18 @@ LIMITS = (
     ),
     Limit("members of a group", "group.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
     Limit("members of a group of the consumer protocol", "group.consumer.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
+    Limit("members of a share group", "group.share.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
+    Limit(
+        "records of a partition in flight in a share group; a group may set up to `group.share.max.partition.max.record.locks`",
+        "group.share.partition.max.record.locks",
+        beyond="no more are acquired until some are acknowledged",
+    ),
+    Limit(
+        "deliveries of a record in a share group; a group may set up to `group.share.max.delivery.count.limit`",
+        "group.share.delivery.count.limit",
+        beyond="it is archived",
+    ),
+    Limit("share sessions", "group.share.max.share.sessions", beyond="SHARE_SESSION_LIMIT_REACHED"),
     Limit("bytes of a committed offset's metadata", "offset.metadata.max.bytes", beyond="OFFSET_METADATA_TOO_LARGE"),
     Limit("bytes of a batch", "message.max.bytes", beyond="MESSAGE_TOO_LARGE"),
     Limit(

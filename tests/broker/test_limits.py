@@ -37,6 +37,13 @@ def test_each_bound_among_the_settings_is_in_the_table() -> None:
         "group.consumer.max.session.timeout.ms",
         "group.consumer.max.heartbeat.interval.ms",
         "group.consumer.max.assignment.interval.ms",
+        "group.share.max.session.timeout.ms",
+        "group.share.max.heartbeat.interval.ms",
+        "group.share.max.assignment.interval.ms",
+        "group.share.max.record.lock.duration.ms",
+        "group.share.max.delivery.count.limit",  # of a group's own limit, beside which it stands
+        "group.share.max.partition.max.record.locks",
+        "group.share.min.partition.max.record.locks",
         "transaction.max.timeout.ms",
         "log.message.timestamp.difference.max.ms",
         "log.message.timestamp.before.max.ms",

@@ -21,6 +21,8 @@ DIFFERENT = {
     "node.id": "as broker.id",
     "group.consumer.assignors": "by name, as Kafka 4.3's; 3.9 has Java classes, which are accepted",
     "group.coordinator.rebalance.protocols": "the consumer protocol is on by default, as in Kafka 4.3; there with streams",
+    "group.share.max.size": "an INT of 1 to 1000, as in Kafka 4.4; in 3.9 a SHORT",
+    "group.share.partition.max.record.locks": "2000, as in Kafka 4.4; in 3.9 it is 200",
     "listeners": "as advertised.listeners",
     "max.connections": "coterie keeps 10,000 connections at most, within the limit of open files that it sets",
     "offsets.topic.replication.factor": "there is one broker; Kafka's default of 3 cannot be had",

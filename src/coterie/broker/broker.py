@@ -265,6 +265,7 @@ class Broker(BrokerNode):
         for server in self._servers:
             server.close()
         self.groups.close()
+        self.share_coordinator.close()
         await self.connections.close()
         self.log_lines.flush()
         if self.failure is None:

@@ -22,6 +22,7 @@ from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.log.chunks import SkippedBatch
 from coterie.log.files.filesystem import FileSystem
@@ -90,8 +91,8 @@ def _unreadable_batches(log: PartitionLog) -> list[Finding]:
         offsets = OffsetsLog(log)
         offsets.load(Shard(CoordinatorConfig()))
         skipped = offsets.skipped
-    elif topic == TRANSACTIONS_TOPIC:
-        for _ in load_by_chunks(log, lambda key, value: None, skipped.append):
+    elif topic in (TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC):
+        for _ in load_by_chunks(log, lambda key, value, offset: None, skipped.append):
             pass
     action = "its coordinator skips it"
     return [Finding(log.directory, None, str(batch), action) for batch in skipped]

@@ -31,6 +31,7 @@ from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.replication.states import TopicPartition
 
 
@@ -85,6 +86,7 @@ async def join(
     _follow_view(view, hosted, member.manager, applied, changes, transactions)
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
+    node.share_persister.create_topic = lambda: changes.create_soon(SHARE_STATE_TOPIC)
     _follow_entities(node, member, applied)
     await member.start(open_session, node.serve)
     await member.driver.producer_ids()
@@ -155,9 +157,12 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
     )
     node.verified_requests = VerifiedRequests(node.topics, verification)
 
+    states = PeerRequests(f"broker-{member.config.broker_id}-share-state", timeout_ms, address, dial)
+    node.share_persister.peers = states
+
     async def close() -> None:
         coordinator.close()
-        for ending in (markers, verifications, deleted_topics):
+        for ending in (markers, verifications, deleted_topics, states):
             await ending.close()
 
     member.at_end.append(close)

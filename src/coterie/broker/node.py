@@ -32,14 +32,17 @@ from coterie.broker.settings.features import Features
 from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import client_metrics_config
+from coterie.broker.share_state.persister import SharePersister
+from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
 from coterie.broker.storage.flusher import Flusher, SyncFiles
 from coterie.broker.storage.identity import identify_alone, identify_member
 from coterie.broker.storage.kept_files import FILE as KEPT_FILES
 from coterie.broker.storage.kept_files import KeptFiles
 from coterie.broker.storage.replica_effects import ReplicaEffects
-from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.lone_coordinator import TransactionCoordinator, loaded_producer_ids
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding
 from coterie.log.retention import retain
@@ -123,9 +126,15 @@ class BrokerNode:
             effects=self.replica_effects,
             new_member_id=self._member_id,
         )
-        self.topics.on_deleted = self.groups.topics_deleted
+        own = self.settings, self.topics, self.clock, scheduler, self.flusher, self.replica_effects
+        self.share_coordinator = ShareCoordinator(*own)
+        self.share_persister = SharePersister(
+            self.share_coordinator, self.topics, self.cluster, scheduler, self.node_id
+        )
+        self.topics.on_deleted = self._topics_deleted
         finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()
+        self.share_coordinator.start()
         self.transactions = TransactionCoordinator(
             self.settings,
             self.topics,
@@ -135,6 +144,10 @@ class BrokerNode:
             features=self.features,
             effects=self.replica_effects,
         )
+
+    def _topics_deleted(self, topics: list[Topic]) -> None:
+        self.groups.topics_deleted(topics)
+        self.share_coordinator.topics_deleted(topics)
 
     def _open_folder(self, fs: FileSystem, boot_id: str | None) -> None:
         self._findings: list[Finding] = []  # from before there are topics, which keep them
@@ -199,9 +212,11 @@ class BrokerNode:
 
     def role_changed(self, partition: Partition) -> None:
         """The controller has made this broker leader or follower of the partition, or has stopped its replica: where it is one
-        of a coordinator, its groups or transactional ids are loaded or left."""
+        of a coordinator, its groups, transactional ids or states are loaded or left."""
         if partition.topic == TRANSACTIONS_TOPIC and self.transaction_requests is not None:
             self.transaction_requests.coordinator.role_changed(partition)
+        if partition.topic == SHARE_STATE_TOPIC:
+            self.share_coordinator.role_changed(partition)
         if partition.topic != OFFSETS_TOPIC:
             return
         if partition.is_led:
@@ -271,6 +286,8 @@ class BrokerNode:
                 current.transaction_remove_expired_transaction_cleanup_interval_ms,
                 self._remove_expired_transactional_ids,
             ),
+            (COLD_INTERVAL_MS, self.share_coordinator.snapshot_cold),
+            (PRUNE_INTERVAL_MS, self.share_coordinator.prune),
             (FLUSH_CHECK_MS, self._flush_due),
             (KEEP_FILES_MS, self.keep_files),
             (HIGH_WATERMARKS_MS, self._keep_high_watermarks),

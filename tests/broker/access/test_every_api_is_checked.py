@@ -35,7 +35,7 @@ _O = AclOperation
 Need = tuple[AclOperation, AclResourceType]
 _READ_GROUP, _WRITE_ID = (_O.READ, GROUP), (_O.WRITE, TRANSACTIONAL_ID)
 _OF_CLUSTER = {
-    _O.CLUSTER_ACTION: (4, 5, 6, 7),
+    _O.CLUSTER_ACTION: (4, 5, 6, 7, 83, 84, 85, 86, 87),
     _O.ALTER: (27, 30, 31, 34, 43, 45, 51, 57, 64),
     _O.DESCRIBE: (29, 35, 46, 50, 30001),
     _O.DESCRIBE_CONFIGS: (48, 74),

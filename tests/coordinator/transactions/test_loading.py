@@ -40,7 +40,7 @@ def unexpected(batch: SkippedBatch) -> None:
 def loaded(log: PartitionLog) -> ReplicatedTransactions:
     shard = ReplicatedTransactions(MAX_TIMEOUT_MS, lambda: NEW, lambda: 2)
 
-    def load(key: bytes | None, value: bytes | None) -> None:
+    def load(key: bytes | None, value: bytes | None, offset: int) -> None:
         assert key is not None
         shard.load(key, value)
 
@@ -129,7 +129,7 @@ def test_a_log_that_ends_with_nothing_is_loaded() -> None:
     log = log_with_a_lost_end()
     assert log.end_offset == 2
     names: list[bytes | None] = []
-    chunks = list(islice(load_by_chunks(log, lambda key, value: names.append(key), unexpected), 10))
+    chunks = list(islice(load_by_chunks(log, lambda key, value, offset: names.append(key), unexpected), 10))
     assert (chunks, names) == ([1], [stored("one", Status.EMPTY).key()])
     assert log.read(1, 1_000) == b""
 

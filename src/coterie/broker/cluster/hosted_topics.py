@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.storage.topic import Partition, internal_partitions
 from coterie.broker.storage.topics import Topics
 from coterie.controller.config_changes import SettingsChanged
 from coterie.log.files.findings import UnreadableFile
@@ -42,10 +42,7 @@ class HostedTopics:
         self._flusher, self._known_of, self._failed = flusher, known_of, failed
         self._role_changed, self._topics_deleted = role_changed, topics_deleted
         # A group's or a producer's partition is found by the number of all, also before all are announced.
-        self._counts = {
-            OFFSETS_TOPIC: settings.current.offsets_topic_num_partitions,
-            TRANSACTIONS_TOPIC: settings.current.transaction_state_log_num_partitions,
-        }
+        self._counts = internal_partitions(settings)
 
     # -- what the controller announces ----------------------------------------------------------------------------------
 

@@ -11,12 +11,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_configs
+from coterie.broker.storage.topic import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    internal_configs,
+    internal_partitions,
+)
 from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.elected.round_robin import assign_replicas
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Create, NodeExists, Operation, Read, Write, Znode, ZooKeeperError
@@ -60,15 +66,14 @@ class TopicAdministration:
         LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live."""
         if not self._view.live:
             return ErrorCode.LEADER_NOT_AVAILABLE  # the controller has not said yet which brokers and topics there are
-        own = self._settings.current
-        count, factor = {
-            OFFSETS_TOPIC: (own.offsets_topic_num_partitions, own.offsets_topic_replication_factor),
-            TRANSACTIONS_TOPIC: (
-                own.transaction_state_log_num_partitions,
-                own.transaction_state_log_replication_factor,
-            ),
-            JOURNAL_TOPIC: (1, own.offsets_topic_replication_factor),
-        }.get(name, (own.num_partitions, own.default_replication_factor))
+        own, share = self._settings.current, self._settings.share
+        factor = {
+            OFFSETS_TOPIC: own.offsets_topic_replication_factor,
+            TRANSACTIONS_TOPIC: own.transaction_state_log_replication_factor,
+            SHARE_STATE_TOPIC: share.share_coordinator_state_topic_replication_factor,
+            JOURNAL_TOPIC: own.offsets_topic_replication_factor,
+        }.get(name, own.default_replication_factor)
+        count = 1 if name == JOURNAL_TOPIC else internal_partitions(self._settings).get(name, own.num_partitions)
         try:
             assigned = self.assign(count, factor)
         except Refusal as refusal:
@@ -92,6 +97,12 @@ class TopicAdministration:
         if name == TRANSACTIONS_TOPIC:
             own = self._settings.current
             least = min(own.transaction_state_log_min_isr, own.transaction_state_log_replication_factor)
+            configs["min.insync.replicas"] = str(least)
+        if name == SHARE_STATE_TOPIC:
+            share = self._settings.share
+            least = min(
+                share.share_coordinator_state_topic_min_isr, share.share_coordinator_state_topic_replication_factor
+            )
             configs["min.insync.replicas"] = str(least)
         return configs
 

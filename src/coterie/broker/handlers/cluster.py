@@ -22,6 +22,7 @@ from coterie.broker.storage.topic import (
     Topic,
     is_legal_name,
 )
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC, parse_key
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.brokers.describe_cluster import (
@@ -52,8 +53,8 @@ from coterie.wire.primitives import NULL_UUID
 logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
-COORDINATORS_TOPICS = {GROUP_KEY: OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTIONS_TOPIC}
-SHARE_FROM = 6  # of FindCoordinator; no share groups here
+COORDINATORS_TOPICS = {GROUP_KEY: OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTIONS_TOPIC, SHARE_KEY: SHARE_STATE_TOPIC}
+SHARE_FROM = 6  # of FindCoordinator
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
 CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
 INTENDED_BROKER_FROM = 5  # of ApiVersions (KIP-1242)
@@ -261,16 +262,23 @@ def _find_coordinators(
 ) -> Generator[None, None, Message]:
     coordinators = []
     for key in distinct(keys_of(request, call.api_version), str):
-        if request.key_type == SHARE_KEY:
-            code = ErrorCode.INVALID_REQUEST if call.api_version < SHARE_FROM else ErrorCode.COORDINATOR_NOT_AVAILABLE
-            coordinators.append(Coordinator(key, -1, "", -1, code, ""))
+        if request.key_type == SHARE_KEY and (call.api_version < SHARE_FROM or not _is_share_key(key)):
+            coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, ""))
         elif request.key_type not in COORDINATORS_TOPICS:
-            text = "this broker coordinates groups and transactions, and nothing else"
+            text = "this broker coordinates groups, transactions and share groups, and nothing else"
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
             coordinators.append(_coordinator(broker, request.key_type, key, call))
         yield
     return coordinators_response(call.api_version, coordinators)
+
+
+def _is_share_key(key: str) -> bool:
+    try:
+        parse_key(key)
+    except ValueError:
+        return False
+    return True
 
 
 HANDLERS: dict[int, Handler] = {

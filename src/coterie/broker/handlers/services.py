@@ -26,6 +26,7 @@ from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource
+from coterie.broker.share_state.share_coordinator import ShareCoordinator
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topics import Topics
@@ -118,6 +119,12 @@ class TransactionServices(Protocol):
     turns: Turns
 
 
+class ShareServices(Protocol):
+    """For the requests of share groups to the share coordinator."""
+
+    share_coordinator: ShareCoordinator
+
+
 class TopicServices(Protocol):
     """For the requests that create, delete and describe topics and partitions; ``topic_changes`` is None for a broker alone."""
 
@@ -198,6 +205,7 @@ class Services(
     FetchServices,
     GroupServices,
     TransactionServices,
+    ShareServices,
     ClusterServices,
     ConfigServices,
     LogDirServices,

@@ -11,6 +11,7 @@ from coterie.broker.process.patterns import subscription_problem
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
 from coterie.broker.settings.consumer_groups import check_consumer_group_settings, server_assignors
 from coterie.broker.settings.security_table import SECURITY_SETTINGS, SecurityConfig, listener_setting, prefixes
+from coterie.broker.settings.share_table import SHARE_SETTINGS, ShareConfig
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy
@@ -50,7 +51,8 @@ class Synonym:
 
 
 class BrokerSettings:
-    """The broker's settings. ``current`` has the values in force of what the broker uses, ``topic_defaults`` those of a topic
+    """The broker's settings. ``current`` has the values in force of what the broker uses, ``share`` those
+    of share groups, ``topic_defaults`` those of a topic
     without settings of its own; ``settings[NAME]`` is the value of any broker setting."""
 
     def __init__(self, given: Mapping[str, object] | None = None) -> None:
@@ -80,6 +82,7 @@ class BrokerSettings:
 
     def _apply(self) -> None:
         self.current: BrokerConfig = with_values(BrokerConfig, {name: self._values[name] for name in OWN_SETTINGS})
+        self.share: ShareConfig = with_values(ShareConfig, {name: self._values[name] for name in SHARE_SETTINGS})
         self.topic_defaults = self.topic({})
 
     def security(self, listener: str, mechanism: str | None = None) -> SecurityConfig:

@@ -13,6 +13,7 @@ from coterie.broker.settings.inter_broker_protocol import is_spoken
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.security_table import PROTOCOLS, SECURITY_SETTINGS
 from coterie.broker.settings.setting import BrokerSetting, Update
+from coterie.broker.settings.share_table import SHARE_SETTINGS
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
 from coterie.configuration import (
     BOOLEAN,
@@ -364,5 +365,6 @@ def _defaults_of_topics() -> list[BrokerSetting[object]]:
 
 OWN_SETTINGS: dict[str, BrokerSetting[object]] = settings_of(BrokerConfig, BrokerSetting)
 BROKER_SETTINGS: dict[str, BrokerSetting[object]] = OWN_SETTINGS | {
-    setting.name: setting for setting in (*_defaults_of_topics(), *SECURITY_SETTINGS.values(), *KAFKA_ONLY)
+    setting.name: setting
+    for setting in (*_defaults_of_topics(), *SECURITY_SETTINGS.values(), *SHARE_SETTINGS.values(), *KAFKA_ONLY)
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.appended import Appended
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.log.partition_log import PartitionLog
@@ -19,8 +20,9 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, JOURNAL_TOPIC})
-# As Kafka's GroupCoordinatorService and TransactionLog create them; one replica is all that can be in sync.
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, JOURNAL_TOPIC})
+# As Kafka's GroupCoordinatorService, TransactionLog and ShareCoordinatorService create them; one replica is all that can be
+# in sync.
 _INTERNAL_CONFIGS = {
     OFFSETS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
     TRANSACTIONS_TOPIC: {
@@ -29,10 +31,17 @@ _INTERNAL_CONFIGS = {
         "min.insync.replicas": "1",
         "unclean.leader.election.enable": "false",
     },
+    SHARE_STATE_TOPIC: {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+    },
 }
 _INTERNAL_SEGMENT_BYTES = {
     OFFSETS_TOPIC: "offsets.topic.segment.bytes",
     TRANSACTIONS_TOPIC: "transaction.state.log.segment.bytes",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic.segment.bytes",
 }
 JOURNAL_CLIENT_ID = "coterie-journal"  # with which the brokers of a cluster write the journal at its leader
 MAX_PARTITIONS = 100_000
@@ -100,6 +109,15 @@ def internal_configs(name: str, settings: BrokerSettings) -> dict[str, str]:
     if configs:
         configs["segment.bytes"] = str(settings[_INTERNAL_SEGMENT_BYTES[name]])
     return configs
+
+
+def internal_partitions(settings: BrokerSettings) -> dict[str, int]:
+    """How many partitions the topics of the coordinators are created with."""
+    return {
+        OFFSETS_TOPIC: settings.current.offsets_topic_num_partitions,
+        TRANSACTIONS_TOPIC: settings.current.transaction_state_log_num_partitions,
+        SHARE_STATE_TOPIC: settings.share.share_coordinator_state_topic_num_partitions,
+    }
 
 
 def code_of(error: ReplicaError) -> ErrorCode:

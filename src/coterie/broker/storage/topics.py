@@ -23,6 +23,7 @@ from coterie.broker.storage.topic import (
     UnifiedNames,
     check_name,
     internal_configs,
+    internal_partitions,
 )
 from coterie.broker.storage.topic_store import StoredLog, TopicStore
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
@@ -352,22 +353,21 @@ class Topics:
 
     def offsets_topic(self) -> Topic:
         """`__consumer_offsets`, created at first use. Raises Refusal."""
-        return self._coordinators_topic(OFFSETS_TOPIC, self._settings.current.offsets_topic_num_partitions)
+        return self.coordinators_topic(OFFSETS_TOPIC)
 
     def transactions_topic(self) -> Topic:
         """`__transaction_state`, created at first use. Raises Refusal."""
-        return self._coordinators_topic(TRANSACTIONS_TOPIC, self._settings.current.transaction_state_log_num_partitions)
+        return self.coordinators_topic(TRANSACTIONS_TOPIC)
 
-    def _coordinators_topic(self, name: str, partitions: int) -> Topic:
+    def coordinators_topic(self, name: str) -> Topic:
         """Raises Refusal COORDINATOR_NOT_AVAILABLE where it cannot be created: no coordinator works without its topic."""
-        topic = self.by_name.get(name)
-        if topic is None:
+        if name not in self.by_name:
             try:
-                topic = self.create(name, partitions, internal_configs(name, self._settings))
+                self.create(name, internal_partitions(self._settings)[name], internal_configs(name, self._settings))
             except Refusal as error:
                 self.warn("%s cannot be created: %s", name, error)
                 raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        return topic
+        return self.by_name[name]
 
     def journal_topic(self) -> Topic:
         """`__coterie_journal`, created at first use. Raises Refusal."""

@@ -117,7 +117,7 @@ class TransactionCoordinator:
         self._groups.abort_orphans(self)
         self.machine.loaded = True
 
-    def _load(self, key: bytes | None, value: bytes | None) -> None:
+    def _load(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         try:
             if key is None:
                 return

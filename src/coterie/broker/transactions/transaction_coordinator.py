@@ -67,7 +67,7 @@ class HostedTransactions:
         """Loads the states; yields the number of records in each chunk. Raises OSError."""
         return load_by_chunks(self.partition.log, self._load, partial(log_skipped, self.partition))
 
-    def _load(self, key: bytes | None, value: bytes | None) -> None:
+    def _load(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         try:
             if key is not None:
                 self.shard.load(key, value)

@@ -21,7 +21,7 @@ from coterie.wire.messages.stored.share_group_state import (
 )
 from coterie.wire.primitives import WireError
 
-TOPIC = "__share_group_state"
+SHARE_STATE_TOPIC = "__share_group_state"
 SNAPSHOT, UPDATE = 0, 1  # the kinds of keys
 NO_OFFSET = -1  # the start offset before the first fetch, which finds it by share.auto.offset.reset
 NO_COUNT = -1  # the delivery complete count where there is no start offset
@@ -128,7 +128,7 @@ def from_bytes(key: bytes, value: bytes | None) -> tuple[SharePartitionKey, Shar
     if value is None:
         return partition, None
     if len(value) < 2:
-        raise WireError(f"a value of {TOPIC} is too short for its version")
+        raise WireError(f"a value of {SHARE_STATE_TOPIC} is too short for its version")
     version = _VERSION.unpack_from(value)[0]
     if kind == UPDATE:
         update = ShareUpdateValue.decode(value, version, 2)

@@ -14,7 +14,7 @@ from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 
 _TOMBSTONE_BYTES = 16  # at most, without its key
-Load = Callable[[bytes | None, bytes | None], None]
+Load = Callable[[bytes | None, bytes | None, int], None]
 # As Kafka's TransactionStateManager.appendTransactionToLog.
 _STORE_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -29,8 +29,9 @@ _STORE_ERRORS = {
 
 
 def load_by_chunks(log: PartitionLog, load: Load, skipped: Callable[[SkippedBatch], None]) -> Iterator[int]:
-    """Passes key and value of each record to ``load``, some milliseconds at a time; yields the number of records in each chunk.
-    A batch that cannot be read goes to ``skipped``, and the load goes on, as Kafka's of transactions. Raises OSError."""
+    """Passes key, value and offset of each record to ``load``, some milliseconds at a time; yields the number of records in
+    each chunk. A batch that cannot be read goes to ``skipped``, and the load goes on, as Kafka's of transactions. Raises
+    OSError."""
     for data, headers in chunks(log):
         loaded = 0
         for position, header in headers:
@@ -39,9 +40,9 @@ def load_by_chunks(log: PartitionLog, load: Load, skipped: Callable[[SkippedBatc
             except (BatchError, CompressionError) as error:
                 skipped(SkippedBatch(header.base_offset, header.last_offset, str(error)))
                 continue
-            for key, value, _ in records:
-                load(key, value)
-                loaded += 1
+            for offset, (key, value, _) in enumerate(records, header.base_offset):
+                load(key, value, offset)
+            loaded += len(records)
         yield loaded
 
 

@@ -119,6 +119,7 @@ CHECKS: Mapping[int, Check] = {
     69: groups.consumer_group_describe_check,
     74: _cluster(_O.DESCRIBE_CONFIGS),
     75: topics.describe_topic_partitions,
+    **dict.fromkeys((83, 84, 85, 86, 87), _cluster(_O.CLUSTER_ACTION)),
     30000: _group(_O.DESCRIBE),  # ExplainGroup, as DescribeGroups
     30001: _cluster(_O.DESCRIBE),  # ListClients
 }

@@ -7,9 +7,10 @@ from typing import Any
 
 from coterie.broker.handlers.access.access import Result
 from coterie.broker.requests.calls import CannotRespond
+from coterie.broker.share_state.state_requests import refused_row, response_to, rows_of
 from coterie.coordinator.refusals import response_with
 from coterie.wire import declaration
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.brokers import leader_and_isr, stop_replica
 from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownResponse
 from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerResponse
@@ -184,6 +185,10 @@ def _error_alone(response: type[Any], *, has_text: bool = False) -> _Refuse:
     return refuse
 
 
+def _share_states(request: Any, version: int, code: ErrorCode) -> declaration.Message:
+    return response_to(request, {key: refused_row(request, key, Refusal(code)) for key, _ in rows_of(request)})
+
+
 _REFUSALS: dict[int, _Refuse] = {
     0: _produce,
     4: _leader_and_isr,
@@ -214,6 +219,7 @@ _REFUSALS: dict[int, _Refuse] = {
     57: _error_alone(UpdateFeaturesResponse, has_text=True),
     64: _error_alone(UnregisterBrokerResponse),
     74: _error_alone(ListConfigResourcesResponse),
+    **dict.fromkeys((83, 84, 85, 86, 87), _share_states),
     30000: _error_alone(ExplainGroupResponse),
     30001: _error_alone(ListClientsResponse),
 }

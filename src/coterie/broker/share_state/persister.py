@@ -1,0 +1,109 @@
+"""States of share groups, as the group coordinator and the leaders of partitions read and write them: by the share coordinator
+of this broker or of another one (Kafka's DefaultStatePersister)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from coterie.broker.cluster.cluster_view import ClusterView
+from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.share_state.share_coordinator import Responded, ShareCoordinator
+from coterie.broker.share_state.state_requests import STATE_REQUESTS, part_of, refused_row, response_to, rows_of
+from coterie.broker.storage.topics import Topics
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC, SharePartitionKey
+from coterie.wire.errors import ErrorCode, Refusal
+
+ATTEMPTS = 5
+FIRST_PAUSE_MS = 1_000
+_RETRIED = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+)
+
+
+class SharePersister:
+    """Sends the requests of `STATE_REQUESTS` to the share coordinators of their partitions. ``peers`` and ``create_topic`` are
+    None for a broker alone."""
+
+    def __init__(
+        self, coordinator: ShareCoordinator, topics: Topics, view: ClusterView, scheduler: Scheduler, node_id: int
+    ) -> None:
+        self._coordinator, self._topics, self._view = coordinator, topics, view
+        self._scheduler, self._node_id = scheduler, node_id
+        self.peers: PeerRequests | None = None
+        self.create_topic: Callable[[], object] | None = None
+
+    def send(self, request: Any, responded: Responded) -> None:
+        """``responded`` gets the whole response, perhaps before this returns. A partition whose coordinator is not there is
+        asked for again after pauses, 5 times in all."""
+        if not self._topics.in_cluster:
+            self._coordinator.submit(request, responded)
+        else:
+            _Sending(self, request, responded).send({key for key, _ in rows_of(request)})
+
+    def leaders(self, keys: Iterable[SharePartitionKey]) -> dict[int | None, set[SharePartitionKey]]:
+        """The partitions by the broker of their share coordinator; None: there is none now."""
+        topic, by_leader = self._topics.by_name.get(SHARE_STATE_TOPIC), dict[int | None, set[SharePartitionKey]]()
+        if topic is None and self.create_topic is not None:
+            self.create_topic()
+        for key in keys:
+            count = 0 if topic is None else len(topic.partitions)
+            state = self._view.states.get((SHARE_STATE_TOPIC, partition_for(key.text(), count))) if count else None
+            leader = None if state is None or state.leader not in self._view.live else state.leader
+            by_leader.setdefault(leader, set()).add(key)
+        return by_leader
+
+    def send_to(self, leader: int, request: Any, responded: Callable[[Any], None]) -> None:
+        """``responded`` gets None where no response came."""
+        if leader == self._node_id:
+            self._coordinator.submit(request, responded)
+        elif self.peers is not None:
+            kind = STATE_REQUESTS[type(request)]
+            self.peers.send(leader, request, kind.response, kind.version, responded)
+
+    def later(self, pause_ms: int, call: Callable[[], object]) -> None:
+        """Calls ``call`` after the pause."""
+        self._scheduler.call_later(pause_ms / 1000, call)
+
+
+class _Sending:
+    """A request whose partitions have several coordinators, until each has a result."""
+
+    def __init__(self, persister: SharePersister, request: Any, responded: Responded) -> None:
+        self._persister, self._request, self._responded = persister, request, responded
+        self._results: dict[SharePartitionKey, Any] = {}
+        self._attempt = self._waiting = 0
+
+    def send(self, keys: set[SharePartitionKey]) -> None:
+        """One attempt for these partitions."""
+        self._attempt += 1
+        by_leader = self._persister.leaders(keys)
+        self._waiting = len(by_leader)
+        for leader, theirs in by_leader.items():
+            if leader is None:
+                self._end(theirs, None)
+            else:
+                part = part_of(self._request, theirs)
+                self._persister.send_to(leader, part, partial(self._end, theirs))
+        if not by_leader:
+            self._responded(STATE_REQUESTS[type(self._request)].response())
+
+    def _end(self, keys: set[SharePartitionKey], response: Any) -> None:
+        absent = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._results |= {key: refused_row(self._request, key, absent) for key in keys}
+        if response is not None:
+            group_id = self._request.group_id
+            for topic in response.results:
+                for row in topic.partitions:
+                    self._results[SharePartitionKey(group_id, topic.topic_id, row.partition)] = row
+        self._waiting -= 1
+        if self._waiting:
+            return
+        again = {key for key, row in self._results.items() if row.error_code in _RETRIED}
+        if again and self._attempt < ATTEMPTS:
+            self._persister.later(FIRST_PAUSE_MS << (self._attempt - 1), lambda: self.send(again))
+        else:
+            self._responded(response_to(self._request, self._results))
