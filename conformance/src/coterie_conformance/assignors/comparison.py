@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from coterie.assignors import ASSIGNORS, AssignableTopics, Assignment, Owned, Subscriber
 from coterie.assignors.sticky import encode_sticky_user_data
@@ -24,6 +24,12 @@ from coterie_conformance.servers.kafka import jars
 
 JAVA_LIMIT_S = 60.0
 RACKS = ("r1", "r2", "r3")
+
+
+class AssignorQuestion(Protocol):
+    """What a Java program is asked, in lines."""
+
+    def lines(self) -> Iterator[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ class JavaAssignors:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def ask(self, case: AssignmentCase) -> tuple[Assignment, float]:
+    def ask(self, case: AssignorQuestion) -> tuple[Assignment, float]:
         """Its assignment, and the milliseconds it took."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -141,7 +147,7 @@ class JavaAssignors:
         finally:
             limit.cancel()
 
-    def _ask(self, case: AssignmentCase, stdin: IO[str], stdout: IO[str]) -> tuple[Assignment, float]:
+    def _ask(self, case: AssignorQuestion, stdin: IO[str], stdout: IO[str]) -> tuple[Assignment, float]:
         stdin.write("\n".join(case.lines()) + "\n")
         stdin.flush()
         assignment: Assignment = {}

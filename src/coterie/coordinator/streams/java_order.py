@@ -25,12 +25,28 @@ def java_order(keys: Iterable[str], capacity: int = _DEFAULT_CAPACITY) -> list[s
     """The keys as a HashMap that was made with room for ``capacity`` iterates over them; ``keys`` are in the order of their
     insertion, which decides inside a bucket."""
     inserted = list(dict.fromkeys(keys))
-    buckets = 1
-    while buckets < capacity:
-        buckets *= 2
+    buckets = _buckets(capacity)
     while len(inserted) > buckets * 3 // 4:
         buckets *= 2
     return sorted(inserted, key=lambda key: _spread(key) & buckets - 1)
+
+
+def computed_order(keys: Iterable[str], capacity: int) -> list[str]:
+    """The same where each was added by computeIfAbsent, which puts a new key before the others of its bucket, and makes room
+    with the next call, for a key that it has too."""
+    inserted: dict[str, None] = {}
+    buckets = _buckets(capacity)
+    for key in keys:
+        if len(inserted) > buckets * 3 // 4:
+            buckets *= 2
+        inserted.setdefault(key)
+    newest_first = list(inserted)[::-1]
+    newest_first.sort(key=lambda key: _spread(key) & buckets - 1)
+    return newest_first
+
+
+def _buckets(capacity: int) -> int:
+    return 1 << max(capacity - 1, 0).bit_length()
 
 
 class JavaQueue(Generic[T]):

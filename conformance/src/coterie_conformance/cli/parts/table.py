@@ -179,6 +179,8 @@ def _assignors(options: PartOptions) -> Figures:
     from coterie.assignors.server_side import SERVER_ASSIGNORS
     from coterie_conformance.assignors.comparison import compare, large_cases, random_cases
     from coterie_conformance.assignors.server_side import PROGRAM, SINCE, server_side_cases
+    from coterie_conformance.assignors.tasks import SINCE as TASKS_SINCE
+    from coterie_conformance.assignors.tasks import compare_tasks, task_cases
 
     by_name, failed = dict[str, Any](), 0
     comparisons = {
@@ -188,6 +190,8 @@ def _assignors(options: PartOptions) -> Figures:
         for name in SERVER_ASSIGNORS:
             cases = server_side_cases(name, ASSIGNOR_CASES, options.seed)
             comparisons[f"server-side {name}"] = compare(options.version, cases, program=PROGRAM)
+    if not is_older(options.version, TASKS_SINCE):
+        comparisons["tasks sticky"] = compare_tasks(options.version, task_cases(ASSIGNOR_CASES, options.seed))
     for name, c in comparisons.items():
         for failure in c.failures[:3]:
             write_line(f"{name}: {failure}", color="red", err=True)
