@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from coterie.client.blocking import BlockingConsumer
+from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
-from coterie.client.security import MECHANISMS
+from coterie.client.security import MECHANISMS, Security
 from coterie.testing import ErrorCode, LocalBroker, RemoteBroker, allow
 
 BROKER_MECHANISMS = [name for name in MECHANISMS if name != "OAUTHBEARER"]
@@ -41,6 +44,20 @@ def test_tls_without_users(coterie_broker: LocalBroker) -> None:
     coterie_broker.produce("t", b"one")
     assert coterie_broker.client_settings()["security.protocol"] == "SSL"
     assert consumed(coterie_broker.client_settings()) == [b"one"]
+
+
+@pytest.mark.coterie(tls=True)
+def test_a_connection_with_tls_is_closed_twice(coterie_broker: LocalBroker) -> None:
+    """As by a consumer that is closed while it looks for a coordinator."""
+    settings = coterie_broker.client_settings()
+
+    async def story() -> None:
+        security = Security(settings["security.protocol"], settings["ssl.truststore.location"])
+        connection = await Connection.connect(coterie_broker.host, coterie_broker.port, "c", 30.0, security)
+        connection.close()
+        connection.close()
+
+    asyncio.run(story())
 
 
 def test_users_without_tls_outlive_a_reset() -> None:

@@ -14,7 +14,7 @@ from coterie.broker.joining import join
 from coterie.broker.node import BrokerNode
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.controller import nodes
-from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperSession, connect
+from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperLogin, ZooKeeperSession, connect
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, NodeExists, Read, Znode, ZooKeeperError
 
@@ -22,10 +22,17 @@ _EVERY_ADDRESS = ("0.0.0.0", "::")
 SESSIONS_WAITED_FOR = 2  # until the registration of an earlier process of this broker is gone
 
 
-def _ensemble(settings: BrokerSettings) -> tuple[str, int, int]:
+def _ensemble(settings: BrokerSettings) -> tuple[str, int, int, ZooKeeperLogin | None]:
+    """Raises SettingError."""
     own = settings.current
     assert own.zookeeper_connect, "a broker of a cluster without zookeeper.connect"
-    return own.zookeeper_connect, own.zookeeper_session_timeout_ms, own.zookeeper_connection_timeout_ms
+    digest = own.coterie_zookeeper_digest
+    if digest is not None and not all(digest.partition(":")):
+        raise SettingError("coterie.zookeeper.digest must be USER:PASSWORD")
+    if own.zookeeper_set_acl and digest is None:
+        raise SettingError("zookeeper.set.acl=true needs coterie.zookeeper.digest, the login to which the nodes belong")
+    login = None if digest is None else ZooKeeperLogin(digest, own.zookeeper_set_acl)
+    return own.zookeeper_connect, own.zookeeper_session_timeout_ms, own.zookeeper_connection_timeout_ms, login
 
 
 async def read_cluster_id(settings: BrokerSettings, new_id: Callable[[], str]) -> str:
@@ -35,14 +42,19 @@ async def read_cluster_id(settings: BrokerSettings, new_id: Callable[[], str]) -
 
 
 def _read_cluster_id(
-    address: str, session_timeout_ms: int, connection_timeout_ms: int, new_id: Callable[[], str]
+    address: str,
+    session_timeout_ms: int,
+    connection_timeout_ms: int,
+    login: ZooKeeperLogin | None,
+    new_id: Callable[[], str],
 ) -> str:
     servers, slash, chroot = address.partition("/")
     try:
         if slash:
-            with _session(servers, session_timeout_ms, connection_timeout_ms) as above, suppress(NodeExists):
+            with _session(servers, session_timeout_ms, connection_timeout_ms, login) as above, suppress(NodeExists):
                 above.apply(Create(slash + chroot, "", ephemeral=False))
-        with _session(address, session_timeout_ms, connection_timeout_ms) as session:
+        with _session(address, session_timeout_ms, connection_timeout_ms, login) as session:
+            session.own_root()
             node = session.apply(Read(nodes.CLUSTER_ID))
             if not isinstance(node, Znode):
                 with suppress(NodeExists):  # another broker was first
@@ -56,10 +68,12 @@ def _read_cluster_id(
 
 
 @contextmanager
-def _session(address: str, session_timeout_ms: int, connection_timeout_ms: int) -> Iterator[ZooKeeperSession]:
+def _session(
+    address: str, session_timeout_ms: int, connection_timeout_ms: int, login: ZooKeeperLogin | None
+) -> Iterator[ZooKeeperSession]:
     """Raises Unreachable."""
-    client = connect(address, session_timeout_ms, connection_timeout_ms)
-    session = ZooKeeperSession(client, lambda path: None, lambda state: None)
+    client = connect(address, session_timeout_ms, connection_timeout_ms, login)
+    session = ZooKeeperSession(client, lambda path: None, lambda state: None, login)
     try:
         yield session
     finally:
@@ -81,11 +95,11 @@ async def join_ensemble(
             "advertised.listeners must name the address at which the other brokers reach this one, because it listens on every "
             "address of the machine; add --set advertised.listeners=HOST:PORT"
         )
-    ensemble, session_timeout_ms, connection_timeout_ms = _ensemble(node.settings)
+    ensemble, session_timeout_ms, connection_timeout_ms, login = _ensemble(node.settings)
     config = cluster_config(node.settings, lost_power=lost_power)
 
     async def open_session(events: SessionEvents) -> ClusterSession:
-        return await KazooSession(events).open(ensemble, session_timeout_ms, connection_timeout_ms)
+        return await KazooSession(events).open(ensemble, session_timeout_ms, connection_timeout_ms, login)
 
     limit_s = SESSIONS_WAITED_FOR * session_timeout_ms / 1000
     dial = peer_dial(node.settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from pathlib import Path
@@ -170,14 +169,9 @@ def _users_of(file: Path) -> dict[str, dict[str, int]]:
 
 
 def _write(file: Path, lines: list[str]) -> None:
-    """As a whole, readable by its owner alone from the first byte on."""
-    new = file.with_name(f"{file.name}.new")
+    from coterie.testing.certificates import write_secret
+
     try:
-        new.unlink(missing_ok=True)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:
-            opened.write("".join(f"{line}\n" for line in lines))
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(new, file)
+        write_secret(file, "".join(f"{line}\n" for line in lines).encode())
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}") from error

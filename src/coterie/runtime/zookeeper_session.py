@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.runtime.extras import require
@@ -35,6 +37,8 @@ from coterie.zookeeper.operations import (
 logger = logging.getLogger(__name__)
 # As often as ZooKeeper's own client; kazoo would wait for a minute in the end, longer than most sessions live.
 _RETRIES = {"max_tries": -1, "max_delay": 1.0}
+# As Kafka's ZkData: consumers of 0.8 write there without a login; and what only brokers may read.
+_OPEN_TO_ALL, _SECRET = "/consumers", "/config/users"
 _Watched = tuple[str, bool]  # a path, and whether its children are meant
 
 
@@ -42,7 +46,17 @@ class Unreachable(ZooKeeperError):
     """No session could be had; says what to do."""
 
 
-def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -> Any:
+@dataclass(frozen=True, slots=True)
+class ZooKeeperLogin:
+    """``credentials``: USER:PASSWORD of the scheme digest. ``sets_acls``: what is created belongs to them."""
+
+    credentials: str = field(repr=False)
+    sets_acls: bool = False
+
+
+def connect(
+    address: str, session_timeout_ms: int, connection_timeout_ms: int, login: ZooKeeperLogin | None = None
+) -> Any:
     """A started kazoo client. Raises Unreachable where the address is none or nobody answers there, ExtraMissing without
     kazoo."""
     require("zookeeper", "ZooKeeper")
@@ -51,7 +65,11 @@ def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -
     client = None
     try:
         timeout_s = session_timeout_ms / 1000
-        client = KazooClient(hosts=address, timeout=timeout_s, connection_retry=dict(_RETRIES), logger=_quiet())
+        auth = None if login is None else [("digest", login.credentials)]
+        retries = dict(_RETRIES)
+        client = KazooClient(
+            hosts=address, timeout=timeout_s, connection_retry=retries, auth_data=auth, logger=_quiet()
+        )
         client.start(connection_timeout_ms / 1000)
     except Exception as error:  # kazoo has a kind of its own for each way of not answering
         if client is not None:
@@ -77,8 +95,15 @@ class ZooKeeperSession:
     """Carries operations out, one after the other. ``changed`` is called from kazoo's threads with the path whose watch fired,
     and so is ``state`` with LOST, SUSPENDED or CONNECTED."""
 
-    def __init__(self, client: Any, changed: Callable[[str], None], state: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        changed: Callable[[str], None],
+        state: Callable[[str], None],
+        login: ZooKeeperLogin | None = None,
+    ) -> None:
         self._client, self._changed, self._state = client, changed, state
+        self._sets_acls = login is not None and login.sets_acls
         self._seen: dict[_Watched, int] = {}
         client.add_listener(self._state_changed)
 
@@ -105,7 +130,7 @@ class ZooKeeperSession:
         client = self._client
         match operation:
             case Create(path, data, ephemeral, sequential):
-                client.create(path, data.encode(), ephemeral=ephemeral, sequence=sequential, makepath=True)
+                self._create(path, data, ephemeral=ephemeral, sequential=sequential)
             case Multi(operations):
                 self._multi(operations)
             case Write(path, data, version):
@@ -120,6 +145,45 @@ class ZooKeeperSession:
                 return self._list(path, watch=watch)
         return None
 
+    def _create(self, path: str, data: str, *, ephemeral: bool = False, sequential: bool = False) -> None:
+        """With the nodes above it."""
+        from kazoo.exceptions import NoNodeError
+
+        options = {"acl": self._acl(path), "ephemeral": ephemeral, "sequence": sequential}
+        try:
+            self._client.create(path, data.encode(), **options)
+        except NoNodeError:
+            self._ensure(path.rpartition("/")[0])
+            self._client.create(path, data.encode(), **options)
+
+    def _ensure(self, path: str) -> None:
+        """A node without data, unless it exists."""
+        from kazoo.exceptions import NodeExistsError
+
+        if path and self._client.exists(path) is None:
+            self._ensure(path.rpartition("/")[0])
+            with suppress(NodeExistsError):
+                self._client.create(path, b"", acl=self._acl(path))
+
+    def _acl(self, path: str) -> Any:
+        """None: everybody may do everything."""
+        if not self._sets_acls or path.startswith(_OPEN_TO_ALL):
+            return None
+        from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
+
+        return CREATOR_ALL_ACL if path.startswith(_SECRET) else CREATOR_ALL_ACL + READ_ACL_UNSAFE
+
+    def own_root(self) -> None:
+        """The root of the address belongs to the login, so that nobody else creates or deletes a node in it. Raises
+        ZooKeeperError."""
+        from kazoo.exceptions import KazooException
+
+        if self._sets_acls:
+            try:
+                self._client.set_acls("/", self._acl("/"))
+            except KazooException as error:
+                raise ZooKeeperError(f"the ACL of the root cannot be set: {type(error).__name__}") from error
+
     def _write(self, path: str, data: str, version: int) -> None:
         from kazoo.exceptions import BadVersionError, NoNodeError
 
@@ -128,7 +192,7 @@ class ZooKeeperSession:
         except NoNodeError:
             if version != ANY_VERSION:
                 raise BadVersionError from None
-            self._client.create(path, data.encode(), makepath=True)
+            self._create(path, data)
 
     def _multi(self, operations: tuple[Create | Write | Delete | CheckVersion, ...]) -> None:
         from kazoo import exceptions as kazoo
@@ -143,7 +207,8 @@ class ZooKeeperSession:
         for operation in operations:
             match operation:
                 case Create(path, data, ephemeral, sequential):
-                    transaction.create(path, data.encode(), ephemeral=ephemeral, sequence=sequential)
+                    acl = self._acl(path)
+                    transaction.create(path, data.encode(), acl, ephemeral=ephemeral, sequence=sequential)
                 case Write(path, data, version):
                     transaction.set_data(path, data.encode(), version)
                 case Delete(path):
@@ -186,7 +251,7 @@ class ZooKeeperSession:
         from kazoo.exceptions import NoNodeError
 
         if watch:
-            self._client.ensure_path(path)
+            self._ensure(path)
         try:
             names, stat = self._client.get_children(path, self._watcher if watch else None, include_data=True)
         except NoNodeError:

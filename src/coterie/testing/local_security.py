@@ -12,7 +12,7 @@ from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
 from coterie.authentication.scram import salted
 from coterie.broker.clients.scram_credentials import Credential, Mechanism
 from coterie.client.security import Security
-from coterie.runtime.extras import require
+from coterie.testing.certificates import AUTHORITY, KEYS, make_certificates
 
 OWN_USER = "coterie-testing"  # of the requests of `LocalBroker`
 _LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -31,15 +31,10 @@ class LocalSecurity:
         self.protocol = ("SASL_" if users is not None else "") + ("SSL" if tls else "PLAINTEXT")
 
     def _make_certificates(self) -> None:
-        require("testing", "LocalBroker with tls=True")
-        import trustme
-
         self._folder = tempfile.TemporaryDirectory(prefix="coterie-tls-")
-        folder, authority = Path(self._folder.name), trustme.CA()
-        self.authority, keys = folder / "ca.pem", folder / "broker.pem"
-        authority.cert_pem.write_to_path(self.authority)
-        authority.issue_cert("localhost", "127.0.0.1", "::1").private_key_and_cert_chain_pem.write_to_path(keys)
-        self._keys = str(keys)
+        folder = Path(self._folder.name)
+        make_certificates(folder, "LocalBroker with tls=True")
+        self.authority, self._keys = folder / AUTHORITY, str(folder / KEYS)
 
     def settings(self, host: str, port: int) -> dict[str, object]:
         """Of the broker."""

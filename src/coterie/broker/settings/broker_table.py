@@ -20,6 +20,7 @@ from coterie.configuration import (
     INT,
     LIST,
     LONG,
+    PASSWORD,
     SHORT,
     STRING,
     Rule,
@@ -271,6 +272,15 @@ class BrokerConfig:
         at_least(100),
     )
     zookeeper_connection_timeout_ms: int = _broker(INT, 6_000, "How long to wait for ZooKeeper.", at_least(100))
+    zookeeper_set_acl: bool = _broker(
+        BOOLEAN,
+        False,
+        "Whether nodes in ZooKeeper may be changed only by the login that made them, and users' read only by it; "
+        "coterie.zookeeper.digest is the login.",
+    )
+    coterie_zookeeper_digest: str | None = _broker(
+        PASSWORD, None, "USER:PASSWORD by which the broker logs in to ZooKeeper (scheme digest); Kafka logs in by SASL."
+    )
     inter_broker_protocol_version: str = _broker(
         STRING,
         "3.9-IV0",

@@ -43,6 +43,7 @@ _data_option = click.option(
 Examples:
   coterie cluster start --brokers 3 --data ./cluster
   coterie cluster start --data ./cluster --detach
+  coterie cluster start --data ./safe --secure
   coterie cluster describe --data ./cluster
   coterie cluster stop --data ./cluster
 """,
@@ -67,15 +68,27 @@ def cluster() -> None:
     "--zookeeper-port", type=IntegerRange(0, 65_535), default=0, help="ZooKeeper's port.  [default: any free one]"
 )
 @settings_option("--set", "settings", help_text="A setting of each broker, by Kafka's name")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Certificates, users, TLS with SASL everywhere, ACLs, and a ZooKeeper that only the brokers change.",
+)
 @click.option("--detach", is_flag=True, help="Return once the cluster is up; it runs until `coterie cluster stop`.")
 def start(
-    data: Path, brokers: int | None, port: int | None, zookeeper_port: int, settings: dict[str, str], detach: bool
+    data: Path,
+    brokers: int | None,
+    port: int | None,
+    zookeeper_port: int,
+    settings: dict[str, str],
+    secure: bool,
+    detach: bool,
 ) -> None:
     """Start ZooKeeper and brokers on loopback, and wait for them.
 
     Prints the addresses when every broker has joined. Ctrl-C stops the brokers in order, and then ZooKeeper. A later start
     with the same folder goes on with its data, ports and settings; brokers that still run are left alone. ZooKeeper comes
-    with the extra `spark` and needs Java.
+    with the extra `spark` and needs Java. With --secure it prints a file for --command-config, too, and needs the extra
+    `testing`.
     """
     from coterie.cli.cluster.cluster_processes import ClusterTrouble, LocalCluster
     from coterie.pipeline.session import JavaMissing
@@ -84,7 +97,7 @@ def start(
     require("zookeeper", "coterie cluster start")
     require("spark", "coterie cluster start")
     try:
-        local = LocalCluster(data, _state(data, brokers, port, zookeeper_port, _settings(settings)))
+        local = LocalCluster(data, _state(data, brokers, port, zookeeper_port, _settings(settings), secure=secure))
         if len(local.running()) == len(local.state.brokers) and local.zookeeper_pid() is not None:
             raise ClusterTrouble(
                 f"the cluster in {data} runs already, at {local.bootstrap_servers}; "
@@ -115,7 +128,13 @@ def _settings(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _state(
-    data: Path, brokers: int | None, port: int | None, zookeeper_port: int, settings: Mapping[str, str]
+    data: Path,
+    brokers: int | None,
+    port: int | None,
+    zookeeper_port: int,
+    settings: Mapping[str, str],
+    *,
+    secure: bool,
 ) -> ClusterState:
     """The folder's, with what is given over it. Raises ClusterTrouble."""
     from coterie.cli.cluster.cluster_processes import ClusterState, ClusterTrouble, free_ports, read_state
@@ -132,12 +151,16 @@ def _state(
         raise ClusterTrouble(
             f"ZooKeeper of the cluster in {data} has port {kept.zookeeper_port}; leave --zookeeper-port out"
         )
+    if kept is not None and secure and not kept.is_secure:
+        raise ClusterTrouble(
+            f"the cluster in {data} was begun without --secure; choose another --data for a secure one"
+        )
     first = DEFAULT_PORT if port is None else port
     new = range(len(before) + 1, count + 1)
     begin = first and max([first, *(taken + 1 for taken in before.values())])
     wanted = [begin and begin + index for index in range(len(new))]
     ports = free_ports([*wanted, *([] if kept else [zookeeper_port])])
-    state = kept or ClusterState(ports.pop(), {}, _defaults(count))
+    state = kept or ClusterState(ports.pop(), {}, _defaults(count), is_secure=secure)
     state.brokers |= dict(zip(new, ports, strict=True))
     state.settings |= settings
     return state
@@ -170,6 +193,8 @@ async def _serve(stop: asyncio.Event, local: LocalCluster, data: Path, *, detach
         await _stop(local)
         return INTERRUPTED
     write_line(f"bootstrap.servers={local.bootstrap_servers}")
+    if local.secrets is not None:
+        write_line(f"command-config={local.secrets.client_properties}")
     if detach:
         return 0
     write_line(f"{quantity(len(local.state.brokers), 'broker')} in {data}; Ctrl-C stops the cluster", err=True)
@@ -187,16 +212,17 @@ async def _serve(stop: asyncio.Event, local: LocalCluster, data: Path, *, detach
 
 
 async def _stop(local: LocalCluster) -> None:
+    from coterie.cli.cluster.cluster_processes import ClusterTrouble
     from coterie.client import Admin, KafkaError
 
     controller = None
     if running := local.running():
-        settings = {"bootstrap.servers": ",".join(map(local.address, running)), "request.timeout.ms": 2_000}
         try:
+            settings = {**local.client_settings(*running), "request.timeout.ms": "2000"}
             async with Admin(settings) as admin:
                 node = (await admin.describe_cluster()).controller
                 controller = None if node is None else node.id
-        except KafkaError:
+        except (KafkaError, ClusterTrouble):
             pass  # then the order does not matter
     for complaint in await local.stop(controller):
         write_line(complaint, err=True)
@@ -242,6 +268,8 @@ def describe(data: Path | None, client: dict[str, str], as_json: bool) -> None:
 
     Works on Apache Kafka too. UNDER-REPLICATED counts the replicas of a broker that are not in sync.
     """
+    from coterie.cli.cluster.cluster_processes import ClusterTrouble
+
     local = None if data is None else _local(data)
     if local is not None:
         running = local.running()
@@ -249,7 +277,10 @@ def describe(data: Path | None, client: dict[str, str], as_json: bool) -> None:
             raise click.ClickException(
                 f"no broker of the cluster in {data} is running; `coterie cluster start --data {data}` starts them"
             )
-        client |= {"bootstrap.servers": ",".join(map(local.address, running))}
+        try:
+            client |= local.client_settings(*running)
+        except ClusterTrouble as error:
+            raise click.ClickException(str(error)) from error
     document: ClusterFigures
     document, errors = run(describe_cluster(client, local))
     headers = ["BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS", "UNDER-REPLICATED"]

@@ -99,7 +99,7 @@ async def knows_all(local: LocalCluster, broker: int, topics: set[str]) -> bool:
     from coterie.client import Admin, KafkaError
 
     try:
-        async with Admin({"bootstrap.servers": local.address(broker)}) as admin:
+        async with Admin(local.client_settings(broker)) as admin:
             described = await admin.describe_cluster()
             known = (await admin.describe_topics()).keys()
     except KafkaError:

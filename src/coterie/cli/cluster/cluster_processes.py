@@ -4,6 +4,7 @@ DIR/cluster.json    their ports and pids, and the brokers' settings
 DIR/zookeeper/      ZooKeeper's data and log
 DIR/broker-1/       a broker's data folder
 DIR/broker-1.log    what it wrote
+of a secure one     `cluster_secrets`
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from coterie.cli.cluster.cluster_secrets import PROTOCOL, ClusterSecrets
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.text.addresses import format_address
@@ -48,6 +50,7 @@ class ClusterState:
     brokers: dict[int, int]
     settings: dict[str, str] = field(default_factory=dict)
     pids: dict[str, int] = field(default_factory=dict)
+    is_secure: bool = False
 
 
 def read_state(folder: Path) -> ClusterState | None:
@@ -57,7 +60,8 @@ def read_state(folder: Path) -> ClusterState | None:
         kept = json.loads(path.read_text("utf-8"))
         brokers = {int(broker): int(port) for broker, port in kept["brokers"].items()}
         pids = {str(name): int(pid) for name, pid in kept["pids"].items()}
-        return ClusterState(int(kept["zookeeper_port"]), brokers, dict(kept["settings"]), pids)
+        is_secure = bool(kept.get("is_secure"))  # an earlier version wrote none
+        return ClusterState(int(kept["zookeeper_port"]), brokers, dict(kept["settings"]), pids, is_secure)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -74,6 +78,16 @@ def command_of(pid: int) -> str:
     return done.stdout.strip()
 
 
+@contextlib.contextmanager
+def _of_the_secrets() -> Iterator[None]:
+    """Raises ClusterTrouble for files that cannot be written or read."""
+    try:
+        yield
+    except OSError as error:
+        text = f"{error.filename} of the secure cluster cannot be used: {error.strerror}; restore it, or choose another --data"
+        raise ClusterTrouble(text) from error
+
+
 class LocalCluster:
     """The cluster of a folder. A process is one of its own only while its command names its part of the folder: pids are used
     again. ``started``: the processes of brokers that this object has started."""
@@ -83,6 +97,7 @@ class LocalCluster:
         zookeeper = self.folder / "zookeeper"
         self._zookeeper = LocalZooKeeper(zookeeper, tick_ms=TICK_MS, port=state.zookeeper_port, outlives=True)
         self.started: dict[int, subprocess.Popen[bytes]] = {}
+        self.secrets = ClusterSecrets(self.folder) if state.is_secure else None
 
     @property
     def zookeeper(self) -> str:
@@ -95,6 +110,12 @@ class LocalCluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(self.address(broker) for broker in sorted(self.state.brokers))
+
+    def client_settings(self, *brokers: int) -> dict[str, str]:
+        """Of an administrator of these brokers, or of all. Raises ClusterTrouble."""
+        address = ",".join(map(self.address, brokers)) or self.bootstrap_servers
+        with _of_the_secrets():
+            return {"bootstrap.servers": address} | ({} if self.secrets is None else self.secrets.client_settings())
 
     # -- which run ------------------------------------------------------------------------------------------------------
 
@@ -132,6 +153,10 @@ class LocalCluster:
         """Starts what does not run; returns once each broker is registered, or ``stop`` is set. Raises ClusterTrouble,
         JavaMissing."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.secrets is not None:
+            with _of_the_secrets():
+                self.secrets.make()
+                self.secrets.addressed(self.bootstrap_servers)
         if self.zookeeper_pid() is None:
             try:
                 await asyncio.to_thread(self._zookeeper.start)
@@ -153,7 +178,11 @@ class LocalCluster:
         """Returns where the broker's log ended before."""
         settings = {**self.state.settings, "broker.id": str(broker), "zookeeper.connect": self.zookeeper}
         command = [sys.executable, "-m", "coterie", "broker", "--data", str(self._data(broker))]
-        command += ["--listen", self.address(broker)]
+        if self.secrets is None:
+            command += ["--listen", self.address(broker)]
+        else:
+            command += ["--properties", str(self.secrets.broker_properties)]
+            settings["listeners"] = f"{PROTOCOL}://{self.address(broker)}"
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         with self._log(broker).open("ab") as log:

@@ -255,7 +255,7 @@ class Connection(FrameReceiver):
         """Lets what was sent go out, within LINGER_S; responses are not waited for."""
         self.closed = True
         self._fail_waiting("the connection was closed")
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():  # asyncio's TLS is not to be closed twice
             self._transport.close()
             if self._transport.get_write_buffer_size():
                 asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)

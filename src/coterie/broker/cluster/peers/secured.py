@@ -13,6 +13,7 @@ from coterie.broker.settings.listeners import PLAINTEXT, Listener, client_listen
 from coterie.client.connection.handshake import Handshake
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.security import Security, jaas_login
+from coterie.runtime import asyncio_tls
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class SecuredDial:
         """Raises OSError, ConnectionError among them where the login is refused."""
         loop = asyncio.get_running_loop()
         try:
+            asyncio_tls.enable()
             context = self._security.context()  # its files may have changed
             _, stream = await loop.create_connection(PeerStream, host, port, ssl=context)
             try:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from coterie.broker.cluster.zookeeper.session import SessionEvents
-from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
+from coterie.runtime.zookeeper_session import ZooKeeperLogin, ZooKeeperSession, connect
 from coterie.zookeeper.operations import ConnectionLost, Operation
 
 THREADS = 4  # the controller, the writer of ISRs and the reader of settings request one operation at a time each
@@ -24,13 +24,15 @@ class KazooSession:
         self._is_closed = False
         self._session: ZooKeeperSession
 
-    async def open(self, address: str, session_timeout_ms: int, connection_timeout_ms: int) -> KazooSession:
+    async def open(
+        self, address: str, session_timeout_ms: int, connection_timeout_ms: int, login: ZooKeeperLogin | None = None
+    ) -> KazooSession:
         """Raises Unreachable where nobody answers, ExtraMissing without kazoo."""
-        client = await self._in_thread(connect, address, session_timeout_ms, connection_timeout_ms)
+        client = await self._in_thread(connect, address, session_timeout_ms, connection_timeout_ms, login)
         events = self._events
         of_state = {"LOST": events.expired, "SUSPENDED": events.suspended, "CONNECTED": events.connected}
         self._session = ZooKeeperSession(
-            client, lambda path: self._soon(events.changed, path), lambda state: self._soon(of_state[state])
+            client, lambda path: self._soon(events.changed, path), lambda state: self._soon(of_state[state]), login
         )
         return self
 
