@@ -13,10 +13,8 @@ from click.testing import CliRunner
 from coterie_conformance.cli import seed_runs
 from coterie_conformance.cli.seed_results import Result, SeedResults
 from coterie_conformance.cli.stories import stories
-from coterie_conformance.cli.story_figures import STORIES
-from coterie_conformance.group_stories import members
 
-REPORT = {"events": 5}
+REPORT = dict.fromkeys(seed_runs.NOUNS, 5)
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def results_of(path: Path) -> SeedResults:
-    return SeedResults(path, "members", 0.5)
+    return SeedResults(path, "stories", 0.5)
 
 
 def test_what_was_added_is_there_again(path: Path) -> None:
@@ -57,8 +55,8 @@ def test_another_file_is_refused(path: Path, text: str) -> None:
 
 def test_results_of_other_stories_are_refused(path: Path) -> None:
     results_of(path).add((3, REPORT, ""), "abc")
-    with pytest.raises(click.ClickException, match=r"has results of --of members and --minutes 0.5; name another file"):
-        SeedResults(path, "members", 1.0)
+    with pytest.raises(click.ClickException, match=r"has results of stories and --minutes 0.5; name another file"):
+        SeedResults(path, "stories", 1.0)
 
 
 def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +64,14 @@ def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytes
 
     def on_cores(one: object, seeds: list[int], *_: object, chunk: int) -> list[Result]:
         ran.extend(seeds)
-        return [(seed, dict.fromkeys(STORIES["consumer-groups"], 1), "") for seed in seeds]
+        return [(seed, dict.fromkeys(seed_runs.NOUNS, 1), "") for seed in seeds]
 
     monkeypatch.setattr(seed_runs, "over_cores", on_cores)
-    command = ["--of", "consumer-groups", "--results", str(path), "--json", "--seeds"]
+    command = ["--results", str(path), "--json", "--seeds"]
     assert CliRunner().invoke(stories, [*command, "2"]).exit_code == 0
     document = json.loads(CliRunner().invoke(stories, [*command, "5"]).stdout)
     assert ran == [0, 1, 2, 3, 4]
-    assert (document["seeds"], document["events"], document["with_mixed"]) == (5, 5, 5)
+    assert (document["seeds"], document["events"], document["broker_crashes"]) == (5, 5, 5)
 
 
 def test_a_failure_is_printed_before_the_next_seed_has_run(
@@ -88,24 +86,7 @@ def test_a_failure_is_printed_before_the_next_seed_has_run(
 
     monkeypatch.setattr(seed_runs, "over_cores", runs)
     with pytest.raises(SystemExit) as ended:
-        stories.main(["--of", "members", "--seeds", "2"], standalone_mode=False)
+        stories.main(["--seeds", "2"], standalone_mode=False)
     assert ended.value.code == 1
     assert [text.partition(" (commit ")[0] for text in printed] == ["seed 0: a rule was broken"]
     assert "1 failed" in capsys.readouterr().out
-
-
-def test_a_failing_seed_is_printed_with_its_story(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(seed_runs, "over_cores", lambda *_, **__: iter([(3, {}, "seed 3: a rule was broken")]))
-    monkeypatch.setattr(members, "shrunk_scenario", lambda seed, minutes: (["join a", "heartbeat a"], True))
-    result = CliRunner().invoke(stories, ["--of", "members", "--seeds", "1"])
-    assert result.exit_code == 1
-    assert "seed 3: a rule was broken (commit " in result.output
-    assert "== seed-3\njoin a\nheartbeat a" in result.output
-
-
-def test_seeds_of_all_subjects_run_in_turn() -> None:
-    done = CliRunner().invoke(stories, ["--of", "all", "--seeds", "3", "--minutes", "0.2", "--json"])
-    assert done.exit_code == 0
-    report = json.loads(done.stdout)
-    assert [report[subject] for subject in ("programs", "members", "consumer-groups")] == [1, 1, 1]

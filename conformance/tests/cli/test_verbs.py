@@ -31,8 +31,6 @@ WRONG = [
     ("compare --replay {file}", "--replay goes with --part everything alone."),
     ("stories --spark local[1] --processes 1", "leave them out with --spark"),
     ("stories --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
-    ("stories --of members --brokers 3", "--brokers goes with --of programs; leave one of them out"),
-    ("stories --of members --hashes 2", "--hashes goes with --of programs; leave one of them out"),
     ("bench --quick", "--quick and --out belong to --report"),
 ]
 

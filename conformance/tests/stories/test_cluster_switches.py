@@ -17,9 +17,8 @@ import pytest
 from conformance.tests.stories import cluster_switches as off
 from conformance.tests.stories.cluster_rooms import SEEN_IN_ROOMS
 from conformance.tests.stories.cluster_switches import Switch
-from coterie_conformance.group_stories.seed import FuzzFailure
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
-from coterie_conformance.stories.story import run_story_seed
+from coterie_conformance.stories.story import FuzzFailure, run_story_seed
 
 MINUTES = 0.25
 MOST_SEEDS = 100

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from conformance.tests.stories import switches_of_consumers as consumers
+from conformance.tests.stories import switches_of_groups as groups
 from conformance.tests.stories import switches_of_logs as logs
 from conformance.tests.stories import switches_of_producers as producers
-from coterie_conformance.group_stories.seed import FuzzFailure
-from coterie_conformance.stories.story import run_story_seed
+from coterie_conformance.stories.story import FuzzFailure, run_story_seed
 
 Switch = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 200
@@ -122,9 +122,13 @@ SEEN: dict[Switch, Seen] = {
     producers.the_second_half_of_a_split_batch_goes_first: Seen(1, SENDERS | {"small_batches": True}),
     producers.a_batch_is_given_up_a_second_too_late: Seen(0, SENDERS | {"only": ("broker_paused",), "pace": 1.0}),
     producers.a_producer_is_not_fenced: Seen(3, RIVALS),
+    groups.a_deadline_is_always_past: Seen(0, READERS | {"kind": "eager"}),
 }
 # What a poll, a queue or a lock hides from seeds: the test that fails.
 SEEN_BY_TESTS: dict[Switch, str] = {
+    groups.a_sync_gets_no_response_when_a_rebalance_begins: "tests/test_spec.py::test_scenario"
+    "[sync:testLeaderFailureInSyncGroup]",
+    groups.what_is_assigned_is_owned_twice: "tests/test_spec.py::test_scenario[commit:testCommitOffsetIllegalGeneration]",
     consumers.a_former_epoch_may_commit: "tests/test_spec.py::test_scenario"
     "[offsets:testConsumerGroupOffsetCommitWithStaleMemberEpoch]",
     consumers.a_revoked_partition_is_read_on: "tests/client/test_consumer_stories.py::test_a_story[1]",

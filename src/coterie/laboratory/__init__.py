@@ -1,1 +1,1 @@
-"""Ring 3: the driver in virtual time. The very same coordinator under one seed, with faults, checked after every step."""
+"""Ring 3: the driver in virtual time. The very same coordinator under one seed, checked after every step."""

@@ -1,4 +1,4 @@
-"""Virtual time under one seed: an event queue, a clock, and a network that delays, loses, doubles and cuts off.
+"""Virtual time under one seed: an event queue, a clock, and a network that delays, loses and cuts off.
 
 Everything random comes from `World.random`; the same seed gives the same run, whatever the machine.
 """
@@ -16,13 +16,11 @@ from typing import NamedTuple
 @dataclass(slots=True)
 class NetworkFaults:
     """The faults of the network. Every message has a delay of its own, so that those of different connections overtake
-    each other. A broken connection loses the request or its answer, and the client notices later; a doubled request
-    reaches the broker twice, as when a client sends again what had arrived."""
+    each other. A broken connection loses the request or its response, and the client notices later."""
 
     min_delay_ms: int = 1
     max_delay_ms: int = 20
     break_probability: float = 0.0
-    double_probability: float = 0.0
     notice_ms: int = 500
 
 
@@ -38,10 +36,7 @@ class WorldFlight(NamedTuple):
 
 
 CLOCK_DRIFT = 0.1  # by how much a process's clock may run too fast or too slow
-REST_MS = 5_000  # how long what is at rest must stay so, before a story ends
-LOOK_MS = 500
 TIMEOUT_MS = 5_000  # of a request between processes of a cluster
-WHOLE_EVERY = 8  # the seeds that go through the whole of each time in which a story may come to rest
 
 _Event = tuple[int, int, Callable[[], None]]  # (time, number, action)
 
@@ -51,7 +46,6 @@ class World:
 
     def __init__(self, seed: int, start_ms: int = 1_700_000_000_000) -> None:
         self.random = random.Random(seed)
-        self.waits_whole = seed % WHOLE_EVERY == 0
         self.now_ms = start_ms
         self.start_ms = start_ms
         self.faults = NetworkFaults()
@@ -76,16 +70,6 @@ class World:
         self._sequence += 1
         self._timeouts.append((self.now_ms + TIMEOUT_MS, self._sequence, action))
 
-    def strike_until(self, end_ms: int, most_ms: int, strike: Callable[[], None]) -> None:
-        """Something goes wrong now and then: after 1 s to ``most_ms`` each time, until the end."""
-
-        def again() -> None:
-            if self.now_ms < end_ms:
-                strike()
-                self.after(self.random.randint(1_000, most_ms), again)
-
-        self.after(self.random.randint(1_000, most_ms), again)
-
     def next_ms(self) -> int | None:
         """When the next event is due."""
         return min((queue[0][0] for queue in (self._queue, self._timeouts) if queue), default=None)
@@ -106,16 +90,6 @@ class World:
             action()
         self.events += events
         self.now_ms = time_ms
-
-    def run_to_rest(self, most_ms: int, is_at_rest: Callable[[], bool], rest_ms: int = REST_MS) -> None:
-        """Runs until ``is_at_rest`` has held for ``rest_ms``, for ``most_ms`` at most; of every eighth seed for the whole of
-        it, since what is at rest must stay so. The caller checks what must hold then."""
-        end_ms, since_ms = self.now_ms + most_ms, self.now_ms + most_ms
-        while self.now_ms < end_ms:
-            self.run_until(end_ms if self.waits_whole else min(self.now_ms + LOOK_MS, end_ms))
-            since_ms = min(since_ms, self.now_ms) if is_at_rest() else end_ms
-            if self.now_ms - since_ms >= rest_ms:
-                return
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability

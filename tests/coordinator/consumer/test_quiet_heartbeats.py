@@ -1,5 +1,5 @@
-"""The short way of a heartbeat that changes nothing comes to the same as the long one, wherever the laboratory's stories of
-consumer groups take it: mixed groups, conversions, static members and expressions, under every fault."""
+"""The short way of a heartbeat that changes nothing has the outcome of the long one, wherever stories of brokers and their
+consumers take it: mixed groups, conversions and static members, under every fault."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from coterie.coordinator.consumer import heartbeat
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie_conformance.group_stories.consumer_groups import run_consumer_seed
-from coterie_conformance.group_stories.seed import FuzzFailure
+from coterie_conformance.stories.plan import CONSUMER, MIXED
+from coterie_conformance.stories.story import FuzzFailure, run_story_seed
 
-SEEDS, MINUTES = 12, 1.0
+SEEDS, MOST_SEEDS, MINUTES = 4, 20, 0.5
+PLAN = {"plain_producers": 0, "idempotent_producers": 1, "transactional_producers": 0, "readers": 3, "pace": 0.4}
+
+
+def _run(seed: int) -> None:
+    run_story_seed(seed, MINUTES, brokers=1, kind=(CONSUMER, MIXED)[seed % 2], **PLAN)
 
 
 def _compare(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -46,8 +51,8 @@ def _compare(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_the_short_way_is_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     agree = _compare(monkeypatch)
     for seed in range(SEEDS):
-        run_consumer_seed(seed, MINUTES)
-    assert len(agree) > 50 * SEEDS, "the stories have too few heartbeats at rest to say anything"
+        _run(seed)
+    assert len(agree) > 20 * SEEDS, "the stories have too few heartbeats at rest to say anything"
     assert all(agree)
 
 
@@ -73,9 +78,9 @@ def test_a_short_way_that_overlooks_a_change_is_noticed(
     is_short = heartbeat._changes_nothing
     monkeypatch.setattr(heartbeat, "_changes_nothing", lambda *arguments: is_short(*overlooking(*arguments)))
     agree = _compare(monkeypatch)
-    for seed in range(SEEDS):
+    for seed in range(MOST_SEEDS):
         with suppress(FuzzFailure):  # the group does not come to rest
-            run_consumer_seed(seed, MINUTES)
+            _run(seed)
         if not all(agree):
             return
     pytest.fail("no story shows it")

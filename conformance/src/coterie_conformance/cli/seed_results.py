@@ -37,7 +37,7 @@ class SeedResults:
         except (ValueError, KeyError, TypeError) as error:
             raise click.UsageError(f"{self._path} has no results of stories; name another file.") from error
         if head != self._head:
-            other = " and ".join(f"--{name} {value}" for name, value in head.items())
+            other = f"{head.get('of')} and --minutes {head.get('minutes')}"
             raise click.UsageError(f"{self._path} has results of {other}; name another file.")
         self.passed = {seed: report for seed, report, failure in kept if not failure}
         self._path.write_text("".join(lines) or json.dumps(self._head) + "\n")

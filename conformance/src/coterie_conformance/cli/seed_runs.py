@@ -1,4 +1,4 @@
-"""Seeds of one story run over cores or Spark: the options, the results as they come, and the figures at the end."""
+"""Seeds of stories run over cores or Spark: the options, the results as they come, and the figures at the end."""
 
 from __future__ import annotations
 
@@ -21,9 +21,17 @@ from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.seed_results import Result, SeedResults
-from coterie_conformance.cli.story_figures import NOUNS, SHARES
 
 F = TypeVar("F", bound=Callable[..., Any])
+# What is summed over the seeds' reports -> its noun, in singular and plural.
+NOUNS = {
+    "events": ("event", ""),
+    "acknowledged": ("record acknowledged", "records acknowledged"),
+    "delivered": ("record delivered", "records delivered"),
+    "transactions": ("transaction", ""),
+    "faults": ("fault", ""),
+    "broker_crashes": ("broker crash", "broker crashes"),
+}
 _OPTIONS = (
     click.option(
         "--seeds", "-n", type=IntegerRange(1), default=100, show_default=True, help="How many seeds, a run each."
@@ -73,15 +81,9 @@ class SeedRun:
         if self.spark and (self.results or self.processes):
             raise click.UsageError("--results and --processes are of this machine's cores; leave them out with --spark")
 
-    def run(
-        self,
-        story: str,
-        one: Callable[[int], Result],
-        summed: Sequence[str],
-        on_failed: Callable[[list[int]], None] = lambda seeds: None,
-    ) -> None:
-        """Runs ``one`` for each seed and sums what is named in ``summed`` over the reports; ``story`` names the subject in the
-        file of results. Ends with SystemExit: 1 where a seed failed."""
+    def run(self, story: str, one: Callable[[int], Result]) -> None:
+        """Runs ``one`` for each seed and sums what `NOUNS` names over the reports; ``story`` names the stories in the file of
+        results. Ends with SystemExit: 1 where a seed failed."""
         started, failed = time.monotonic(), list[int]()
         kept = None if self.results is None else SeedResults(self.results, story, self.minutes)
         wanted_seeds = range(self.first, self.first + self.seeds)
@@ -103,12 +105,11 @@ class SeedRun:
                     write_lines(lines, color="red", err=True)
                 else:
                     reports[seed] = report
-        on_failed(failed)
         seconds = time.monotonic() - started
         figures = {
             "seeds": self.seeds,
             "failed": len(failed),
-            **{name: sum(r.get(name, 0) for r in reports.values()) for name in summed},
+            **{name: sum(report[name] for report in reports.values()) for name in NOUNS},
             "seconds": round(seconds, 1),
             "seeds_per_hour": round(3600 * len(wanted) / seconds),
         }
@@ -117,12 +118,10 @@ class SeedRun:
 
 
 def _sentence(figures: dict[str, Any]) -> str:
-    counts = [quantity(figures[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in figures]
-    shares = [
-        f"{100 * figures[name] / figures['seeds']:.1f} % {text}" for name, text in SHARES.items() if name in figures
-    ]
+    counts = [quantity(figures["seeds"], "seed")]
+    counts += [quantity(figures[name], noun, plural) for name, (noun, plural) in NOUNS.items()]
     failed, seconds, rate = figures["failed"], figures["seconds"], quantity(figures["seeds_per_hour"], "seed")
-    return f"{', '.join(counts + shares)}, {failed} failed, {seconds} s, {rate} per hour"
+    return f"{', '.join(counts)}, {failed} failed, {seconds} s, {rate} per hour"
 
 
 def _on_spark(one: Callable[[int], Result], seeds: Sequence[int], master: str) -> Iterator[Result]:

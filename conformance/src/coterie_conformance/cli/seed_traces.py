@@ -7,8 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from coterie_conformance.group_stories.seed import FuzzFailure
-from coterie_conformance.stories.story import run_story_seed
+from coterie_conformance.stories.story import FuzzFailure, run_story_seed
 
 
 def different_traces(

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coterie.client import Consumer
-from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.consumer.state import ConsumerGroup, TopicIdPartition
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
-from coterie.laboratory.checking.consumer_group_checker import check_user
 
 Consumers = Mapping[str, Consumer[Any, Any]]
 
@@ -19,7 +18,20 @@ def check_member(group: AnyGroup, name: str, consumer: Consumer[Any, Any], topic
     if isinstance(group, ConsumerGroup):
         member_id = consumer.group_metadata().member_id
         used = {(topic_ids[tp.topic], tp.partition) for tp in consumer.assignment()}
-        check_user(group, name, member_id, consumer.generation, used)
+        _check_user(group, name, member_id, consumer.generation, used)
+
+
+def _check_user(group: ConsumerGroup, name: str, member_id: str, epoch: int, used: Iterable[TopicIdPartition]) -> None:
+    """What ``name`` uses as this member in its present epoch, or the one before, the coordinator gives to nobody else. Who is
+    in an older one, or in the group no more, does not know it yet."""
+    member = group.members.get(member_id)
+    if (
+        member is not None
+        and epoch > 0
+        and epoch in (member.current.member_epoch, member.current.previous_member_epoch)
+    ):
+        free = set(used) - member.current.assigned.keys() - member.current.pending_revocation.keys()
+        assert not free, f"{name} uses {sorted(free)}, which the coordinator may give to others"
 
 
 def check_owners(group: AnyGroup, consumers: Consumers, running: Iterable[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from base64 import b64decode
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +16,6 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
-from coterie_conformance.group_stories.seed import naming_seed, without_log_lines
 from coterie_conformance.stories import checkers, log_rules, member_rules
 from coterie_conformance.stories.administration import Administration, GivenProducerIds
 from coterie_conformance.stories.administrators import claim_ids, delete_records
@@ -47,6 +48,10 @@ STAYS_S = 4.0  # at rest, more than replica.lag.time.max.ms
 STEP_S = 1.0
 LOOK_S = 0.1
 LOGGERS = ("coterie", "asyncio")
+
+
+class FuzzFailure(AssertionError):
+    """A checker's complaint, with the seed that repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +331,33 @@ class ProgramStory:
         return {tp: self.broker.broker.topics.partition(*tp).log for tp in every}
 
 
+@contextmanager
+def _naming_seed(seed: int) -> Iterator[None]:
+    """Raises FuzzFailure in the place of a checker's AssertionError, or of an error that the code under test lets out."""
+    try:
+        yield
+    except AssertionError as error:
+        raise FuzzFailure(f"seed {seed}: {error}") from error
+    except Exception as error:
+        raise FuzzFailure(f"seed {seed}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """Under faults brokers log what fails."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
 def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None, **overrides: Any) -> StoryReport:
     """Runs one seed for so many virtual minutes of faults, with another plan where ``overrides`` says so. Raises FuzzFailure
     naming the seed."""
-    with naming_seed(seed), without_log_lines(*LOGGERS), simulate(seed) as world:
+    with _naming_seed(seed), _without_log_lines(), simulate(seed) as world:
         return ProgramStory(world, draw_plan(seed, brokers, **overrides)).run(minutes * 60)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.state import Group
-from coterie.laboratory.brokers.broker_actor import BrokerCommand, Durability, Response
+from coterie.laboratory.brokers.broker_actor import BrokerCommand, Response
 
 
 class GroupsView(Protocol):
@@ -30,11 +30,6 @@ class MemberBroker(Protocol):
     @property
     def incarnation(self) -> int:
         """Counts its processes: a connection ends with one."""
-        ...
-
-    @property
-    def durability(self) -> Durability:
-        """The durability of its log."""
         ...
 
     @property

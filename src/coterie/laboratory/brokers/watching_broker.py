@@ -12,8 +12,6 @@ from coterie.coordinator.state import Cause
 from coterie.laboratory.brokers.broker_actor import BrokerActor
 from coterie.laboratory.world import World
 
-SEGMENT_BYTES = 104_857_600  # offsets.topic.segment.bytes: groups of thousands have records of megabytes
-
 
 @dataclass(slots=True)
 class Removals:
@@ -36,13 +34,13 @@ class Removals:
 
 
 class WatchingBroker(BrokerActor):
-    """Never compacts: its runs are short. ``checks`` False for groups of thousands."""
+    """``checks`` False for groups of thousands."""
 
     def __init__(
         self, world: World, config: CoordinatorConfig, partitions: dict[str, int], *, checks: bool = True
     ) -> None:
         self.removals = Removals()
-        super().__init__(world, config, partitions, compacts=False, checks=checks, segment_bytes=SEGMENT_BYTES)
+        super().__init__(world, config, partitions, checks=checks)
 
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import fields
 
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState, TopicIdPartition
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.events import GroupRemoved
 from coterie.coordinator.shard import Shard, Step
 
@@ -48,19 +47,6 @@ def check_consumer_group(group: ConsumerGroup) -> None:
         assert reconciled, f"{group.group_id} is Stable and a member is not"
     if group.phase == ConsumerGroupState.RECONCILING:
         assert not reconciled, f"{group.group_id} is Reconciling and every member is"
-
-
-def check_user(group: ConsumerGroup, name: str, member_id: str, epoch: int, used: Iterable[TopicIdPartition]) -> None:
-    """What ``name`` uses as this member in its present epoch, or the one before, the coordinator gives to nobody else. Who is
-    in an older one, or in the group no more, does not know it yet."""
-    member = group.members.get(member_id)
-    if (
-        member is not None
-        and epoch > 0
-        and epoch in (member.current.member_epoch, member.current.previous_member_epoch)
-    ):
-        free = set(used) - member.current.assigned.keys() - member.current.pending_revocation.keys()
-        assert not free, f"{name} uses {sorted(free)}, which the coordinator may give to others"
 
 
 class EpochChecker:

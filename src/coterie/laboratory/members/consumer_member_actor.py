@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from coterie.coordinator.consumer.state import TopicIdPartition
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.laboratory.brokers.member_broker import MemberBroker
 from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
@@ -14,7 +13,6 @@ from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import LookUpTopics
-from coterie.member.consumer.events import ConsumerMemberEvent, EpochFenced, MemberStale
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import HEARTBEATS
 
@@ -31,7 +29,7 @@ class ConsumerMemberBroker(MemberBroker, Protocol):
 
 
 class ConsumerMemberActor(GroupMemberActor[ConsumerMemberConfig, ConsumerMemberMachine]):
-    """A consumer process with a `ConsumerMemberMachine`. ``fenced`` and ``stale`` count how often it was, where ``checks``."""
+    """A consumer process with a `ConsumerMemberMachine`."""
 
     def __init__(
         self,
@@ -43,7 +41,6 @@ class ConsumerMemberActor(GroupMemberActor[ConsumerMemberConfig, ConsumerMemberM
         ownership: Ownership,
     ) -> None:
         self._metadata = broker
-        self.fenced = self.stale = self._accepted_before = 0
         super().__init__(world, broker, name, config, topics, ownership)
         self._make_machine()
 
@@ -56,38 +53,11 @@ class ConsumerMemberActor(GroupMemberActor[ConsumerMemberConfig, ConsumerMemberM
         """The member epoch; 0 or less outside the group."""
         return self.machine.state.epochs.epoch
 
-    @property
-    def uses(self) -> frozenset[TopicIdPartition]:
-        """The partitions that it reads, as long as the process lives."""
-        return self.machine.state.assignment.owned if self.alive else frozenset()
-
-    @property
-    def accepted(self) -> int:
-        """Commits of all its lives."""
-        return self._accepted_before + (self.commits.accepted if self.life else 0)
-
-    def start(self) -> None:
-        if self.life:
-            self._accepted_before += self.commits.accepted
-        super().start()
-
-    def subscribe(self, topics: frozenset[str]) -> None:
-        """Other topics, from now on."""
-        self.topics = topics
-        if self.alive:
-            self.machine.subscribe(topics, self.clock_ms())
-            self.pump()
-
     def _make_machine(self) -> None:
         """A new process has a new member id."""
         self.config = replace(self.config, member_id=f"{self.name}-{self.world.fresh_id()[:6]}")
         self._checker = ConsumerMemberChecker()
-        self.machine = ConsumerMemberMachine(self.config, self._observe if self.checks else None)
-
-    def _observe(self, event: ConsumerMemberEvent) -> None:
-        self._checker.observe(event)
-        self.fenced += isinstance(event, EpochFenced)
-        self.stale += isinstance(event, MemberStale)
+        self.machine = ConsumerMemberMachine(self.config, self._checker.observe if self.checks else None)
 
     def _check_machine(self) -> None:
         self._checker.check(self.machine)

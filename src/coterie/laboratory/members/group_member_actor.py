@@ -22,7 +22,6 @@ from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import ConsumerEffect
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.declaration import Message
-from coterie.wire.messages.groups.join_group import JoinGroupRequest
 
 GROUP = "g"
 SYNC_COMMIT_MS = 5_000
@@ -75,12 +74,6 @@ class _SentRequest:
             self._notice()
         elif not self._has_response:
             self._watch()
-
-    def arrive_again(self) -> None:
-        """The request arrives a second time."""
-        actor = self._actor
-        if actor.broker.up and actor.broker.incarnation == self._incarnation:
-            actor.submit(self._request, lambda response: None)
 
     def _is_open(self) -> bool:
         """Whether the connection is open."""
@@ -372,10 +365,6 @@ class GroupMemberActor(ABC, Generic[C, M]):
             arrives_ms = None if sent.is_lost or self.cut_off() else world.now_ms + delay_ms
             world.on_flight(WorldFlight(world.now_ms, arrives_ms, self.name, "request", request))
         world.after(delay_ms, sent.arrive)
-        # A static member's first join, doubled, is to Kafka a second process under its name, and fences the first.
-        first = isinstance(request, JoinGroupRequest) and not request.member_id and request.group_instance_id
-        if world.chance(world.faults.double_probability) and not first:
-            world.after(world.delay_ms() + world.faults.max_delay_ms, sent.arrive_again)
 
     def submit(self, request: Message, response: Response) -> None:
         """The request arrives at the broker."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
-from coterie.laboratory.brokers.broker_actor import Durability
 from coterie.laboratory.checking.member_checker import MemberChecker
 from coterie.laboratory.members.group_member_actor import GROUP, SYNC_COMMIT_MS, ActorEffect, GroupMemberActor
 from coterie.member.config import MemberConfig
@@ -55,8 +54,8 @@ class MemberActor(GroupMemberActor[MemberConfig, MemberMachine]):
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
         """No other member of the group still has what we are given."""
         group = self.broker.shard.groups.get(self.config.group_id)
-        if group is None or self.machine.member_id not in group.members or self.broker.durability == Durability.LYING:
-            return  # a group that was forgotten in part keeps no promise
+        if group is None or self.machine.member_id not in group.members:
+            return
         for other in self.ownership.actors:
             if other is self or not other.alive or other.machine.member_id not in group.members:
                 continue

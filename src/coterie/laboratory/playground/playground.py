@@ -65,7 +65,7 @@ class Playground:
         group = self.course.group
         self._kafka = group if isinstance(group, KafkaGroup) else None
         if self._kafka is not None:
-            self._kafka.broker.recorder = self.recording
+            self._kafka.broker.on_step = self.recording.happened
         self.recording.watch(self._world, None if self._kafka is None else self._kafka.broker.shard.group)
         self._journal, self._lines = JournalTimeline(GROUP), 0
         self._seen = SeenTimeline(GROUP, self._world.start_ms, shown)
@@ -190,9 +190,9 @@ class Playground:
             return None
         if isinstance(group, ConsumerGroup):
             assert isinstance(self._kafka, ConsumerProtocolGroup), "only its broker has such groups"
-            explained = explain_consumer_group(group, broker.now_ms(), broker.config, self._kafka.topics)
+            explained = explain_consumer_group(group, broker.world.now_ms, broker.config, self._kafka.topics)
         else:
-            explained = explain_group(group, broker.now_ms(), broker.config)
+            explained = explain_group(group, broker.world.now_ms, broker.config)
         return {
             "state": explained["state"],
             "generation": explained["generation"],

@@ -6,10 +6,8 @@ from collections.abc import Callable, Set
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from coterie.coordinator.commands import Command
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.outcome import Context
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.laboratory.ownership import Ownership, TopicPartition
@@ -47,7 +45,7 @@ class WatchedOwnership(Ownership):
 
 
 class PlayedRecording:
-    """The events so far. It is a `RequestRecorder` of the broker and the listener of messages and partitions."""
+    """The events so far. It sees the broker's steps, messages and partitions."""
 
     def __init__(self, setting: StudySetting, shown: Callable[[str], str]) -> None:
         self._setting, self._shown = setting, shown
@@ -97,10 +95,7 @@ class PlayedRecording:
         rule = self._rules.get(name, "")
         self._add(flight.leaves_ms, flight.kind, self._shown(flight.member), name, detail, rule, flight.arrives_ms)
 
-    # -- the broker's recorder ------------------------------------------------------------------------------------------------
-
-    def asked(self, command: Command, ctx: Context) -> None:
-        """Requests are seen as they leave."""
+    # -- the broker's steps ---------------------------------------------------------------------------------------------------
 
     def happened(self, step: Step) -> None:
         """A step of the coordinator becomes a line of the journal."""
@@ -115,12 +110,6 @@ class PlayedRecording:
         )
         member = self._shown(line.member or cause.get("member_id", ""))
         self._add(self._world.now_ms, "line", member, line.event, self._shown(line.why()), rule)
-
-    def append_failed(self) -> None:
-        """The disk of the playground does not fail."""
-
-    def restarted(self, now_ms: int) -> None:
-        """The broker of the playground does not restart."""
 
     # -- partitions -----------------------------------------------------------------------------------------------------------
 
