@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
@@ -17,16 +15,12 @@ from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition
 from coterie.coordinator.partitioning import partition_for
 from coterie.machines.cluster_metadata import NO_NODE
+from coterie.observer.group_descriptions import CONSUMER_TYPE, DESCRIPTIONS, classic_group, now_ms
 from coterie.observer.machine.sights import Described, NoCoordinatorSeen, TopicsSeen
 from coterie.observer.offsets_tail import OFFSETS_TOPIC
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.groups import consumer_group_describe
-from coterie.wire.messages.groups.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.groups.offset_fetch import (
     SEVERAL_FROM,
@@ -34,15 +28,9 @@ from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
 REQUESTS_PER_S = 5.0
 GROUPS_AT_ONCE = 100  # in one request
-CONSUMER_TYPE = "consumer"
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 class RequestRate:
@@ -63,7 +51,7 @@ class Describer:
 
     def __init__(self, client: dict[str, Any], rate: RequestRate) -> None:
         self._cluster, self._rate = Cluster(client_settings(client)), rate
-        self._consumers: set[str] = set()  # groups of the consumer protocol (KIP-848)
+        self._types: dict[str, str] = {}  # of groups that are not of the classic protocol: one of DESCRIPTIONS
 
     def close(self) -> None:
         self._cluster.close()
@@ -89,7 +77,8 @@ class Describer:
                     raise
                 continue
             names += [group.group_id for group in response.groups]
-            self._consumers |= {g.group_id for g in response.groups if g.group_type.lower() == CONSUMER_TYPE}
+            types = {group.group_id: group.group_type.lower() for group in response.groups}
+            self._types |= {name: kind for name, kind in types.items() if kind in DESCRIPTIONS}
         return names
 
     async def described(self, names: Sequence[str]) -> list[Described | NoCoordinatorSeen]:
@@ -155,33 +144,35 @@ class Describer:
         return leader, self._cluster.leader_epoch(OFFSETS_TOPIC, partition)
 
     async def _of_one_broker(self, node: int, epochs: dict[str, int]) -> list[Described]:
-        consumers = sorted(epochs.keys() & self._consumers)
+        by_type: dict[str, list[str]] = {kind: [] for kind in ("", *DESCRIPTIONS)}
+        for name in sorted(epochs):
+            by_type[self._types.get(name, "")].append(name)
         sights: list[Described] = []
-        classic = sorted(epochs.keys() - self._consumers)
-        if classic:
+        if classic := by_type.pop(""):
             await self._rate.turn()
             response: DescribeGroupsResponse = await self._cluster.request(DescribeGroupsRequest(classic), node)
             for group in response.groups:
                 if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
-                    consumers.append(group.group_id)  # as it seems from the classic side
-                elif self._is_described(group):
-                    sights.append(_classic(group, (node, epochs[group.group_id])))
-        if consumers and (await self._cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
-            await self._rate.turn()
-            request = ConsumerGroupDescribeRequest(consumers)
-            of_consumers: ConsumerGroupDescribeResponse = await self._cluster.request(request, node)
-            for described in of_consumers.groups:
-                if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                    self._consumers.discard(described.group_id)
-                elif self._is_described(described):
-                    self._consumers.add(described.group_id)
-                    sights.append(_of_consumers(described, (node, epochs[described.group_id])))
+                    by_type[CONSUMER_TYPE].append(group.group_id)  # as it seems from the classic side
+                elif self._is_described(group.error_code):
+                    sights.append(classic_group(group, (node, epochs[group.group_id])))
+        for kind, names in by_type.items():
+            request, described_by = DESCRIPTIONS[kind]
+            if names and (await self._cluster.connection(node)).serves(request):
+                await self._rate.turn()
+                of_type: Any = await self._cluster.request(request(names), node)
+                for group in of_type.groups:
+                    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                        self._types.pop(group.group_id, None)
+                    elif self._is_described(group.error_code):
+                        self._types[group.group_id] = kind
+                        sights.append(described_by(group, (node, epochs[group.group_id])))
         return sights
 
-    def _is_described(self, group: DescribedGroup | consumer_group_describe.DescribedGroup) -> bool:
-        if group.error_code:
+    def _is_described(self, error_code: int) -> bool:
+        if error_code:
             self._cluster.forget(OFFSETS_TOPIC)
-        return not group.error_code
+        return not error_code
 
 
 def _offsets(group: str, response: OffsetFetchResponse, version: int) -> dict[str, dict[TopicPartition, int]]:
@@ -199,38 +190,3 @@ def _offsets(group: str, response: OffsetFetchResponse, version: int) -> dict[st
         for name, code, topics in groups
         if not code
     }
-
-
-def _classic(group: DescribedGroup, coordinator: tuple[int, int]) -> Described:
-    members = tuple(
-        MemberMetadata(
-            m.member_id, m.group_instance_id, m.client_id, m.client_host, 0, 0, m.member_metadata, m.member_assignment
-        )
-        for m in group.members
-    )
-    protocol = group.protocol_data
-    return Described(
-        now_ms(), group.group_id, group.group_state, group.protocol_type, protocol, members, None, coordinator
-    )
-
-
-def _of_consumers(group: consumer_group_describe.DescribedGroup, coordinator: tuple[int, int]) -> Described:
-    members = tuple(
-        MemberMetadata(
-            m.member_id,
-            m.instance_id,
-            m.client_id,
-            m.client_host,
-            0,
-            0,
-            encode_subscription(m.subscribed_topic_names),
-            encode_assignment(_by_topic(m.assignment.topic_partitions)),
-        )
-        for m in group.members
-    )
-    assignor, epoch = group.assignor_name, group.group_epoch
-    return Described(now_ms(), group.group_id, group.group_state, CONSUMER_TYPE, assignor, members, epoch, coordinator)
-
-
-def _by_topic(topics: Iterable[consumer_group_describe.TopicPartitions]) -> dict[str, list[int]]:
-    return {topic.topic_name: list(topic.partitions) for topic in topics}

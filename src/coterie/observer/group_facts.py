@@ -21,7 +21,7 @@ from coterie.client.lint.rule import ProtocolSupport
 from coterie.client.settings.settings import client_settings
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c
-from coterie.observer.describer import now_ms
+from coterie.observer.group_descriptions import now_ms
 from coterie.observer.machine.known import KnownMember
 from coterie.observer.machine.sights import RecordRead
 from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, group_past

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from coterie.client import Admin, TopicPartition
 from coterie.coordinator import events as e
-from coterie.observer.describer import Describer, RequestRate, now_ms
+from coterie.observer.describer import Describer, RequestRate
+from coterie.observer.group_descriptions import now_ms
 from coterie.observer.machine.sights import RecordRead, Sight
 from coterie.text.lag import STALLED_AFTER_MS
 

@@ -11,7 +11,8 @@ from typing import Any
 from coterie.client.errors import AuthenticationError, KafkaError
 from coterie.client.types import TopicPartition
 from coterie.coordinator.journal.line import JournalLine
-from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, RequestRate, now_ms
+from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, RequestRate
+from coterie.observer.group_descriptions import now_ms
 from coterie.observer.log_following import LogFollower
 from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.machine.sights import Logged, Sight, Tick

@@ -11,7 +11,7 @@ from aiohttp import web
 from coterie.client import KafkaError
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
-from coterie.observer.describer import now_ms
+from coterie.observer.group_descriptions import now_ms
 from coterie.text.hidden import visible
 from coterie.web.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory

@@ -79,7 +79,9 @@ class GroupMemory:
 
 
 def kind_of(protocol_type: str, *, is_consumer_protocol: bool) -> str:
-    """Of consumers by their protocol; of others, as Connect, by the protocol type."""
-    if is_consumer_protocol:
-        return "consumer"
-    return {"consumer": "classic", "": "simple"}.get(protocol_type, protocol_type)
+    """Of consumers by their protocol; of others, as Connect, share groups and Kafka Streams, by the protocol type."""
+    named = {
+        "consumer": "consumer" if is_consumer_protocol else "classic",
+        "": "consumer" if is_consumer_protocol else "simple",
+    }
+    return named.get(protocol_type, protocol_type)

@@ -12,8 +12,8 @@ from coterie.client import Admin, KafkaError
 from coterie.client.admin.group_explanation import PartitionProgress
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.journal.line import TOPIC, JournalLine
-from coterie.observer.describer import now_ms
 from coterie.observer.explanations import seen_explanation
+from coterie.observer.group_descriptions import now_ms
 from coterie.observer.lags import GroupLags
 from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen

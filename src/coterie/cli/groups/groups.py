@@ -68,7 +68,8 @@ groups.add_command(migrate)
 def list_groups(states: tuple[str, ...], zookeeper: str | None, client: dict[str, str], as_json: bool) -> None:
     """List every group with its state, members and lag.
 
-    KIND is classic, consumer (KIP-848), simple for a group that only committed offsets, or a protocol type such as connect.
+    KIND is classic, consumer (KIP-848), share, streams, simple for a group that only committed offsets, or a protocol type such
+    as connect.
     BEHIND is how long ago the first record that is not committed was written.
     """
     from coterie.client import GroupState
@@ -104,9 +105,9 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, client: dict[str
 
 
 def _kind(group: GroupRow) -> str:
-    """Of consumers by their protocol; of others, as Connect, by the protocol type."""
-    if group["type"] == "Consumer":
-        return "consumer"
+    """Of consumers, share groups and Kafka Streams by their protocol; of others, as Connect, by the protocol type."""
+    if group["type"] in ("Consumer", "Share", "Streams"):
+        return group["type"].lower()
     named = {"consumer": "classic", "": "simple"}
     return named.get(group["protocol_type"], group["protocol_type"])
 
