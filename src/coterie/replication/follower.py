@@ -76,6 +76,10 @@ class Follower:
             self._due_ms = now_ms + self.config.replica_fetch_backoff_ms
             self.is_fenced = error is ReplicaError.FENCED_LEADER_EPOCH
 
+    def waits_for(self, request: Request) -> bool:
+        """Whether the request is still the one under way."""
+        return self._under_way is request
+
     def _is_over(self, request: Request) -> bool:
         """Whether it is the one that was under way."""
         is_over = self._under_way is request

@@ -155,6 +155,17 @@ class Leader:
             effects.append(FollowerStartMoved(self.partition))
         return self._result(batches), effects
 
+    def is_still_caught_up(self, replica: int, end_offset: int, start_offset: int, *, now_ms: int) -> bool:
+        """Whether a follower in the ISR that fetches again from the same offsets finds all as it was: everything is committed
+        and it has everything. Its fetch is noted then, and `fetch` would do no more."""
+        remote, log = self.remotes.get(replica), self.log
+        if remote is None or remote.end_offset != end_offset or remote.start_offset != start_offset:
+            return False
+        if not end_offset == log.end_offset == log.high_watermark or replica not in self.state.isr:
+            return False
+        remote.caught_up_ms = remote.fetched_ms = now_ms
+        return True
+
     def end_of_epoch(self, request: EpochLookup) -> EndOfEpoch:
         """Raises ReplicaRefusal."""
         self.state.check_epoch(request.current_leader_epoch)

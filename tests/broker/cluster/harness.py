@@ -182,6 +182,7 @@ class RunningBroker:
             nodes.broker(host, port, f"rack-{self.number}", now_ms()),
             self.broker.cluster,
             self.storage,
+            self.broker.fetch_sessions,
             now_ms,
             lambda host, port: cluster.network.dial(self.number, host, port),
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, ClassVar
 
 import pytest
@@ -17,6 +18,7 @@ from coterie.broker.cluster.replicas import replica_fetcher
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.pending import Pending
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import MemoryFileSystem
@@ -150,8 +152,9 @@ class FollowerAndLeader:
         self.leader.write_isr = self.follower.write_isr = lambda effect: None
         for manager in (self.leader, self.follower):
             manager.registered(1)
-        view = ClusterView(LEADER, is_alone=False)
-        self._responses = FollowerFetches(self.leader, view, asyncio.get_running_loop())
+        view, ids = ClusterView(LEADER, is_alone=False), count(1)
+        self.sessions = FetchSessions(1, lambda: next(ids))
+        self._responses = FollowerFetches(self.leader, view, asyncio.get_running_loop(), self.sessions)
         self.fetchers = ReplicaFetchers(CONFIG, self.follower, lambda _: ("leader", 9092), lambda: self.now_ms)
 
     # -- what the controller decides ------------------------------------------------------------------------------------

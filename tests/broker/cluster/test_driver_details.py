@@ -75,7 +75,7 @@ def test_what_an_old_leader_still_sends_is_passed_over() -> None:
         old, new = await cluster.leader(), cluster.brokers[2]
         await old.append(b"0")
         await cluster.until_equal(1, 2)
-        await until(lambda: old.member.manager.watchers.get(ORDERS), "a fetch that waits")
+        await until(lambda: old.member.manager.watchers, "a fetch that waits")
         replicas = new.member.manager.replicas
         assert replicas.broker_epoch is not None
         state = PartitionState(2, replicas.partitions[ORDERS].leader_epoch + 1, (2,), 1, 0, (1, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.log.retention import advance_start_offset
 from coterie.replication.leader import Leader
 from coterie.replication.states import TopicPartition
 from coterie.wire.messages.logs.fetch import FetchRequest
@@ -47,7 +48,7 @@ def test_versions(play: Play) -> None:
 def test_ends_of_epochs_are_looked_up_once(play: Play) -> None:
     """shouldFetchLeaderEpochRequestIfLastEpochDefinedForSomePartitions,
     shouldFetchLeaderEpochOnFirstFetchOnlyIfLeaderEpochKnownToBoth, shouldMovePartitionsOutOfTruncatingLogState: one request for
-    all that know an epoch, and only fetches from then on."""
+    all that know an epoch, and only fetches from then on, each of which names what has changed since the last (KIP-227)."""
 
     async def story(both: FollowerAndLeader) -> None:
         every = (T0, T1, T2)
@@ -60,8 +61,8 @@ def test_ends_of_epochs_are_looked_up_once(play: Play) -> None:
         await both.respond(lookup)
         assert (await both.exchange(FETCH)).partitions() == [T2]
         assert [both.role(partition).truncates for partition in every] == [False] * 3
-        for _ in range(3):
-            assert sorted((await both.exchange(FETCH)).partitions()) == [*every]
+        named = [sorted((await both.exchange(FETCH)).partitions()) for _ in range(3)]
+        assert named == [[T0, T1], [], []]
         assert [both.log(partition).end_offset for partition in every] == [1, 1, 0]
 
     play(story, {T0: log(5, 5), T1: log(5), T2: []}, {T0: log(5), T1: log(5), T2: []})
@@ -136,3 +137,67 @@ def test_a_fetcher_for_each_leader_with_followers_here(play: Play) -> None:
         await both.nothing_is_requested()
 
     play(story, {T0: log(5)}, {T0: log(5)})
+
+
+async def at_rest(both: FollowerAndLeader) -> None:
+    """Both replicas are caught up, in a session in which a fetch names neither."""
+    for partition in (T0, T1):
+        both.led_in(0, partition)
+    both.follows_in(0, T0, T1)
+    await both.exchange(LOOKUP, FETCH)
+    while (await both.exchange(FETCH)).partitions():
+        pass
+
+
+EQUAL = {T0: log(0), T1: log(0)}
+
+
+def test_a_session_that_the_leader_has_lost_begins_again_at_once(play: Play) -> None:
+    """FETCH_SESSION_ID_NOT_FOUND: no partition rests for the back-off."""
+
+    async def story(both: FollowerAndLeader) -> None:
+        await at_rest(both)
+        both.sessions._sessions.clear()
+        assert (await both.exchange(FETCH)).partitions() == []
+        assert sorted((await both.exchange(FETCH)).partitions()) == [T0, T1]
+        assert (await both.exchange(FETCH)).partitions() == []
+
+    play(story, EQUAL, EQUAL)
+
+
+def test_after_a_lost_connection_a_session_begins_with_all(play: Play) -> None:
+    async def story(both: FollowerAndLeader) -> None:
+        await at_rest(both)
+        (await both.next(FETCH)).response.set_exception(ConnectionResetError())
+        await quiet()
+        assert FetchersConnection.sent.empty()
+        both.pass_ms(BACKOFF_MS)
+        assert sorted((await both.exchange(FETCH)).partitions()) == [T0, T1]
+
+    play(story, EQUAL, EQUAL)
+
+
+def test_a_partition_that_moves_is_forgotten_and_one_whose_log_begins_elsewhere_is_named(play: Play) -> None:
+    async def story(both: FollowerAndLeader) -> None:
+        await at_rest(both)
+        advance_start_offset(both.log(T1), 1)
+        both.stopped(T0)
+        await both.exchange(FETCH)  # which was under way
+        fetch = await both.exchange(FETCH)
+        assert isinstance(fetch.message, FetchRequest)
+        assert [(each.topic, each.partitions) for each in fetch.message.forgotten_topics_data] == [("orders", [0])]
+        assert [row.log_start_offset for row in fetch.message.topics[0].partitions] == [1]
+        assert fetch.partitions() == [T1]
+
+    play(story, EQUAL, EQUAL)
+
+
+def test_a_start_of_the_leaders_log_that_moves_is_news(play: Play) -> None:
+    async def story(both: FollowerAndLeader) -> None:
+        await at_rest(both)
+        leaders = both.leader_logs.logs[T0]
+        advance_start_offset(leaders, 1)
+        await both.exchange(FETCH, FETCH)
+        assert both.log().log_start_offset == 1
+
+    play(story, EQUAL, EQUAL)

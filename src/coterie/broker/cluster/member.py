@@ -20,6 +20,7 @@ from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, ReplicaStorage
 from coterie.broker.cluster.zookeeper.session import OpenSession
+from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
@@ -44,6 +45,7 @@ class ClusterMember:
         registration: str,
         view: ClusterView,
         storage: ReplicaStorage,
+        fetch_sessions: FetchSessions,
         now_ms: Callable[[], int],
         dial: Dial = open_stream,
         failed: Callable[[Exception], None] = lambda error: None,
@@ -68,7 +70,7 @@ class ClusterMember:
         self.senders: RegisteredSenders | None = None  # None with an authorizer
         if not config.has_authorizer:
             self.senders = RegisteredSenders(self.driver.apply, registration, config.inter_broker_addresses)
-        self.follower_fetches = FollowerFetches(self.manager, view, asyncio.get_running_loop())
+        self.follower_fetches = FollowerFetches(self.manager, view, asyncio.get_running_loop(), fetch_sessions)
         self.journal: JournalSender | None = None
         self.at_end: list[Callable[[], Awaitable[None]]] = []  # what else ends with the membership
         self._is_registered = asyncio.Event()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
-from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from coterie.wire.primitives import NULL_UUID
@@ -18,9 +18,16 @@ _LOST = frozenset(
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     }
 )
+P = TypeVar("P", bound=tuple[str, int])  # a topic's name and a partition's index
 _FULL_FETCH = frozenset({NEW_SESSION_EPOCH, NO_SESSION_EPOCH})
 
-Wanted = tuple[int, int]  # the offset to read from, and the leader epoch that this client knows (-1: none)
+
+class Wanted(NamedTuple):
+    """The offset to read from, the leader epoch that this client knows (-1: none), and of a replica where its log begins."""
+
+    offset: int
+    leader_epoch: int
+    log_start_offset: int = -1
 
 
 class FetchSession:
@@ -32,14 +39,14 @@ class FetchSession:
     def __init__(self, *, incremental: bool = True) -> None:
         self._first_epoch = NEW_SESSION_EPOCH if incremental else NO_SESSION_EPOCH
         self._id, self._epoch = 0, self._first_epoch
-        self._known: dict[TopicPartition, Wanted] = {}  # what the broker remembers
+        self._known: dict[tuple[str, int], Wanted] = {}  # what the broker remembers
         self._topic_ids: dict[str, bytes] = {}
         self.by_id = False
 
     def fill(
         self,
         request: FetchRequest,
-        wanted: Mapping[TopicPartition, Wanted],
+        wanted: Mapping[P, Wanted],
         partition_max_bytes: int,
         topic_ids: Mapping[str, bytes],
     ) -> None:
@@ -52,12 +59,13 @@ class FetchSession:
         request.session_id, request.session_epoch = self._id, self._epoch
         changed = wanted if self._is_full else {tp: w for tp, w in wanted.items() if self._known.get(tp) != w}
         topics: dict[str, FetchTopic] = {}
-        for (topic, partition), (offset, epoch) in changed.items():
+        for (topic, partition), (offset, epoch, log_start_offset) in changed.items():
             topics.setdefault(topic, FetchTopic(topic, topic_ids.get(topic, NULL_UUID))).partitions.append(
                 FetchPartition(
                     partition,
                     current_leader_epoch=epoch,
                     fetch_offset=offset,
+                    log_start_offset=log_start_offset,
                     partition_max_bytes=partition_max_bytes,
                 )
             )
@@ -66,7 +74,7 @@ class FetchSession:
             gone = ForgottenTopic(topic, former_ids.get(topic, NULL_UUID))
             forgotten.setdefault(topic, gone).partitions.append(partition)
         request.topics, request.forgotten_topics_data = list(topics.values()), list(forgotten.values())
-        self._known = dict(wanted)
+        self._known = dict(wanted.items())
 
     @property
     def _is_full(self) -> bool:

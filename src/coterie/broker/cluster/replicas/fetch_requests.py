@@ -7,7 +7,7 @@ from itertools import groupby
 
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.replication.states import EpochLookup, ReplicaFetch, ReplicaFetched, TopicPartition
-from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from coterie.wire.messages.logs.fetch import FetchRequest, PartitionData
 from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -38,28 +38,13 @@ def _lookup(number: int, lookup: EpochLookup) -> OffsetForLeaderPartition:
     return OffsetForLeaderPartition(number, lookup.current_leader_epoch, lookup.epoch)
 
 
-def fetch(config: ClusterConfig, fetches: Mapping[TopicPartition, ReplicaFetch]) -> FetchRequest:
-    """Fetch of several partitions, outside of a session."""
-    topics = [
-        FetchTopic(topic, partitions=[_fetch(config, number, fetches[topic, number]) for number in numbers])
-        for topic, numbers in _topics(fetches)
-    ]
+def fetch(config: ClusterConfig) -> FetchRequest:
+    """Fetch, whose partitions are to be filled in by its session."""
     return FetchRequest(
         replica_id=config.broker_id,
         max_wait_ms=config.replica_fetch_wait_max_ms,
         min_bytes=config.replica_fetch_min_bytes,
         max_bytes=config.replica_fetch_response_max_bytes,
-        topics=topics,
-    )
-
-
-def _fetch(config: ClusterConfig, number: int, request: ReplicaFetch) -> FetchPartition:
-    return FetchPartition(
-        number,
-        request.current_leader_epoch,
-        request.fetch_offset,
-        log_start_offset=request.start_offset,
-        partition_max_bytes=config.replica_fetch_max_bytes,
     )
 
 

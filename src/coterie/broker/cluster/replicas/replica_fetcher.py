@@ -14,11 +14,13 @@ from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.replicas import fetch_requests
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.script_task import woken
+from coterie.consuming.fetching.session import FetchSession, Wanted
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.partition import Replica
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
 from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchResponse, PartitionData
 from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
@@ -45,6 +47,11 @@ class _Sent:
     def is_current(self) -> bool:
         """Whether the replica has that role still: the log is no longer the follower's, where it leads."""
         return self.replica.role is self.role
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether its response would still count."""
+        return self.is_current and self.role.waits_for(self.request)
 
 
 class ReplicaFetchers:
@@ -92,13 +99,19 @@ class ReplicaFetchers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _wanted(one: _Sent) -> Wanted:
+    """The follower's log may begin elsewhere than when it was first requested: the leader is to know."""
+    assert isinstance(one.request, ReplicaFetch)
+    return Wanted(one.request.fetch_offset, one.request.current_leader_epoch, one.replica.log.start_offset)
+
+
 def _leader_of(replica: Replica) -> int:
     role = replica.role
     return role.leader if isinstance(role, Follower) else -1
 
 
 class _LeaderFetcher:
-    """First where epochs end, then records, for all followers of the leader together."""
+    """First where epochs end, then records, for all followers of the leader together, in a fetch session (KIP-227)."""
 
     def __init__(self, fetchers: ReplicaFetchers, leader: int) -> None:
         self._all, self.leader = fetchers, leader
@@ -108,6 +121,8 @@ class _LeaderFetcher:
         )
         self.woken = asyncio.Event()
         self._rounds = 0
+        self._session = FetchSession()
+        self._fetching: dict[TopicPartition, _Sent] = {}  # in the session
 
     async def run(self) -> None:
         """Until the broker has no follower of the leader any more."""
@@ -115,12 +130,13 @@ class _LeaderFetcher:
             self.woken.clear()
             sent = self._next_requests(followers)
             lookups = [one for one in sent if isinstance(one.request, EpochLookup)]
-            fetches = [one for one in sent if isinstance(one.request, ReplicaFetch)]
             if lookups:
                 await self._look_up(lookups)
-            if fetches:
-                await self._fetch(fetches)
-            if not sent:
+            self._fetching = {p: one for p, one in self._fetching.items() if one.is_under_way}
+            self._fetching |= {one.replica.partition: one for one in sent if isinstance(one.request, ReplicaFetch)}
+            if self._fetching:
+                await self._fetch()
+            elif not lookups:
                 await woken(self.woken, _earliest(followers), self._all.now_ms())
 
     def _next_requests(self, followers: list[Replica]) -> list[_Sent]:
@@ -182,22 +198,31 @@ class _LeaderFetcher:
 
     # -- records --------------------------------------------------------------------------------------------------------
 
-    async def _fetch(self, sent: list[_Sent]) -> None:
-        fetches = {one.replica.partition: one.request for one in sent if isinstance(one.request, ReplicaFetch)}
-        response = await self._request(fetch_requests.fetch(self._config, fetches), FetchResponse, FETCH_VERSION)
-        if response is not None and response.error_code:
-            response = None
-        rows: dict[TopicPartition, PartitionData] = {}
-        for topic in () if response is None else response.responses:
-            rows |= {(topic.topic, row.partition_index): row for row in topic.partitions}
-        for one in sent:
-            row = rows.get(one.replica.partition)
+    async def _fetch(self) -> None:
+        """The next fetch of the session; those of its partitions that the response does not name stay under way."""
+        sent = self._fetching
+        message = fetch_requests.fetch(self._config)
+        self._session.fill(
+            message, {p: _wanted(one) for p, one in sent.items()}, self._config.replica_fetch_max_bytes, {}
+        )
+        response = await self._request(message, FetchResponse, FETCH_VERSION)
+        code = ErrorCode.NETWORK_EXCEPTION if response is None else self._session.responded(response)
+        if self._session.is_lost(code):
+            return  # the next one begins a session with all of them
+        if response is None:
+            self._session.reset()
+        if response is None or code:
+            rows: dict[TopicPartition, PartitionData | None] = dict.fromkeys(sent)
+        else:
+            rows = {(topic.topic, row.partition_index): row for topic in response.responses for row in topic.partitions}
+        for partition, row in rows.items():
+            one = sent.pop(partition)
             if row is None or row.error_code != ReplicaError.OFFSET_OUT_OF_RANGE.value:
                 self._fetched(one, row)
             elif one.is_current:
                 await self._find_ends(one)
                 self._manager.show_high_watermark(one.replica)
-        await self._synced([one.replica.partition for one in sent])
+        await self._synced(list(rows))
 
     async def _synced(self, partitions: list[TopicPartition]) -> None:
         """The next fetch tells the leader that this broker has what it appended: where flush.messages asks for it, it is on the

@@ -60,7 +60,7 @@ class ReplicaStorage(Protocol):
 
 
 class ReplicaManager:
-    """``write_isr`` is set by the driver of the ISR writer. A partition's ``watchers`` are called when its leader here has
+    """``write_isr`` is set by the driver of the ISR writer. ``watchers`` are called with a partition whose leader here has
     appended or has resigned, its ``low_watermark_watchers`` then as well and when a follower's log begins elsewhere."""
 
     def __init__(
@@ -68,9 +68,9 @@ class ReplicaManager:
     ) -> None:
         self.replicas = Replicas(broker_id, config, storage.open_log, self._remove_log)
         self.replicas.failed = self._failed
-        self.storage, self._now_ms = storage, now_ms
+        self.storage, self.now_ms = storage, now_ms
         self.write_isr: Callable[[WriteIsr], None]
-        self.watchers: Watchers = {}
+        self.watchers: dict[Callable[[TopicPartition], None], None] = {}
         self.low_watermark_watchers: Watchers = {}
         self._visible: dict[TopicPartition, int] = {}  # high watermarks that the storage knows
 
@@ -100,7 +100,7 @@ class ReplicaManager:
         new: Container[TopicPartition] = (),
     ) -> dict[TopicPartition, ReplicaError]:
         """Returns the partitions that refused. Raises ReplicaRefusal where the whole request is stale."""
-        refused, effects = self.replicas.leader_and_isr(controller_epoch, broker_epoch, states, self._now_ms(), new)
+        refused, effects = self.replicas.leader_and_isr(controller_epoch, broker_epoch, states, self.now_ms(), new)
         unchanged = {p for p, error in refused.items() if error is not ReplicaError.UNKNOWN_SERVER_ERROR}
         self._roles_changed([p for p in states if p in self.replicas.partitions and p not in unchanged])
         self.act(effects)
@@ -116,7 +116,7 @@ class ReplicaManager:
         self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState]
     ) -> None:
         """Raises ReplicaRefusal where the request is stale."""
-        self.act(self.replicas.update_metadata(controller_epoch, broker_epoch, states, self._now_ms()))
+        self.act(self.replicas.update_metadata(controller_epoch, broker_epoch, states, self.now_ms()))
 
     def stop_replicas(
         self, controller_epoch: int, broker_epoch: int, stopped: Mapping[TopicPartition, StoppedReplica]
@@ -153,12 +153,12 @@ class ReplicaManager:
         """``decided`` is called once: with None when the append is acknowledged, else with the error. It may be called before
         this returns. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS; nothing is appended then."""
         leader = self.replicas.leader(partition)
-        self.act(leader.append(batch, AppendToken(decided), self._now_ms(), acks_all=acks_all))
+        self.act(leader.append(batch, AppendToken(decided), self.now_ms(), acks_all=acks_all))
         self.notify(partition)
 
     def fetch(self, partition: TopicPartition, request: ReplicaFetch) -> ReplicaFetched:
         """A follower's. Raises ReplicaRefusal."""
-        result, effects = self.replicas.leader(partition, request.current_leader_epoch).fetch(request, self._now_ms())
+        result, effects = self.replicas.leader(partition, request.current_leader_epoch).fetch(request, self.now_ms())
         if effects:
             self.act(effects)
         return result
@@ -174,9 +174,9 @@ class ReplicaManager:
             return
         match effect:
             case IsrWritten(write, version):
-                self.act(role.isr_written(write.state, version, self._now_ms()))
+                self.act(role.isr_written(write.state, version, self.now_ms()))
             case IsrRefused(write, current):
-                self.act(role.isr_refused(write.state, current, self._now_ms()))
+                self.act(role.isr_refused(write.state, current, self.now_ms()))
 
     def _role_of(self, partition: TopicPartition) -> object:
         replica = self.replicas.partitions.get(partition)
@@ -195,21 +195,22 @@ class ReplicaManager:
                 case HighWatermarkMoved(partition):
                     self.show_high_watermark(self.replicas.partitions[partition])
                 case FollowerStartMoved(partition):
-                    self._call(self.low_watermark_watchers, partition)
+                    self._low_watermark_moved(partition)
 
     def notify(self, partition: TopicPartition) -> None:
-        """Calls the partition's watchers."""
-        self._call(self.watchers, partition)
-        self._call(self.low_watermark_watchers, partition)
+        """Calls the watchers, and those of the partition's low watermark."""
+        for watcher in list(self.watchers):
+            watcher(partition)
+        self._low_watermark_moved(partition)
 
-    def _call(self, watchers: Watchers, partition: TopicPartition) -> None:
-        for watcher in list(watchers.get(partition, ())):
+    def _low_watermark_moved(self, partition: TopicPartition) -> None:
+        for watcher in list(self.low_watermark_watchers.get(partition, ())):
             watcher()
 
     def live_brokers_changed(self) -> None:
         """Low watermarks are those of the live replicas."""
         for partition in list(self.low_watermark_watchers):
-            self._call(self.low_watermark_watchers, partition)
+            self._low_watermark_moved(partition)
 
     def show_high_watermark(self, replica: Replica) -> None:
         """Passes it to the storage where it is another than before."""
@@ -222,7 +223,7 @@ class ReplicaManager:
 
     def tick(self) -> None:
         """To be called every half of replica.lag.time.max.ms: replicas that lag leave the ISR."""
-        self.act(self.replicas.tick(self._now_ms()))
+        self.act(self.replicas.tick(self.now_ms()))
 
     def checkpoint(self) -> None:
         """To be called every replica.high.watermark.checkpoint.interval.ms. Raises OSError."""
