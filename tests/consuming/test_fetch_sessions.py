@@ -26,10 +26,10 @@ class Conversation:
         self.session, self.last = FetchSession(), FetchRequest()
         self.topic_ids: dict[str, bytes] = {}
 
-    def request(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> tuple[int, int]:
-        """``wanted``: offsets and leader epochs. The id and epoch in the request."""
+    def request(self, wanted: Mapping[TopicPartition, Wanted]) -> tuple[int, int]:
+        """The id and epoch in the request."""
         self.last = FetchRequest()
-        self.session.fill(self.last, {tp: Wanted(*each) for tp, each in wanted.items()}, 200, self.topic_ids)
+        self.session.fill(self.last, wanted, 200, self.topic_ids)
         return self.last.session_id, self.last.session_epoch
 
     @property

@@ -35,7 +35,7 @@ from coterie.consuming.fetching.position import (
     FetchState,
     Position,
 )
-from coterie.consuming.fetching.session import FetchSession, Wanted
+from coterie.consuming.fetching.session import FetchSession
 from coterie.consuming.fetching.validation import epoch_ends, is_to_validate, validation_request
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
@@ -121,7 +121,7 @@ class Fetching(FetchOutcomes):
 
     def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
         node, request = self._node(node_id), self.config.request()
-        wanted = {tp: Wanted(p.fetch_offset, self._known.leader_epoch(*tp)) for tp, p in positions.items()}
+        wanted = {tp: (p.fetch_offset, self._known.leader_epoch(*tp)) for tp, p in positions.items()}
         topic_ids = self._known.topic_ids({tp.topic for tp in positions})
         node.session.fill(request, wanted, self.config.max_partition_bytes, topic_ids)
         node.in_flight = SendFetch(node_id, request, positions, wanted, node.session.by_id)

@@ -98,7 +98,7 @@ class FetchOutcomes(AssignedPositions):
         code = error_of(data.error_code)
         if not code:
             succeeded(position)
-            offset, epoch, _ = sent.wanted[where]
+            offset, epoch = sent.wanted[where]
             if self.config.validates and 0 <= epoch < self._known.leader_epoch(*where):
                 return False  # the former leader's records, which the new one may lack
             position.validated_epoch = epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
@@ -21,13 +21,8 @@ _LOST = frozenset(
 P = TypeVar("P", bound=tuple[str, int])  # a topic's name and a partition's index
 _FULL_FETCH = frozenset({NEW_SESSION_EPOCH, NO_SESSION_EPOCH})
 
-
-class Wanted(NamedTuple):
-    """The offset to read from, the leader epoch that this client knows (-1: none), and of a replica where its log begins."""
-
-    offset: int
-    leader_epoch: int
-    log_start_offset: int = -1
+Wanted = tuple[int, int]  # the offset to read from, and the leader epoch that this client knows (-1: none)
+WantedByReplica = tuple[int, int, int]  # the same, and where the replica's log begins
 
 
 class FetchSession:
@@ -39,14 +34,14 @@ class FetchSession:
     def __init__(self, *, incremental: bool = True) -> None:
         self._first_epoch = NEW_SESSION_EPOCH if incremental else NO_SESSION_EPOCH
         self._id, self._epoch = 0, self._first_epoch
-        self._known: dict[tuple[str, int], Wanted] = {}  # what the broker remembers
+        self._known: dict[tuple[str, int], Wanted | WantedByReplica] = {}  # what the broker remembers
         self._topic_ids: dict[str, bytes] = {}
         self.by_id = False
 
     def fill(
         self,
         request: FetchRequest,
-        wanted: Mapping[P, Wanted],
+        wanted: Mapping[P, Wanted | WantedByReplica],
         partition_max_bytes: int,
         topic_ids: Mapping[str, bytes],
     ) -> None:
@@ -59,13 +54,13 @@ class FetchSession:
         request.session_id, request.session_epoch = self._id, self._epoch
         changed = wanted if self._is_full else {tp: w for tp, w in wanted.items() if self._known.get(tp) != w}
         topics: dict[str, FetchTopic] = {}
-        for (topic, partition), (offset, epoch, log_start_offset) in changed.items():
+        for (topic, partition), each in changed.items():
             topics.setdefault(topic, FetchTopic(topic, topic_ids.get(topic, NULL_UUID))).partitions.append(
                 FetchPartition(
                     partition,
-                    current_leader_epoch=epoch,
-                    fetch_offset=offset,
-                    log_start_offset=log_start_offset,
+                    current_leader_epoch=each[1],
+                    fetch_offset=each[0],
+                    log_start_offset=each[2] if len(each) == 3 else -1,
                     partition_max_bytes=partition_max_bytes,
                 )
             )

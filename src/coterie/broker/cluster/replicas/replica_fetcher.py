@@ -14,7 +14,7 @@ from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.replicas import fetch_requests
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.script_task import woken
-from coterie.consuming.fetching.session import FetchSession, Wanted
+from coterie.consuming.fetching.session import FetchSession, WantedByReplica
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.partition import Replica
@@ -99,10 +99,10 @@ class ReplicaFetchers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _wanted(one: _Sent) -> Wanted:
+def _wanted(one: _Sent) -> WantedByReplica:
     """The follower's log may begin elsewhere than when it was first requested: the leader is to know."""
     assert isinstance(one.request, ReplicaFetch)
-    return Wanted(one.request.fetch_offset, one.request.current_leader_epoch, one.replica.log.start_offset)
+    return one.request.fetch_offset, one.request.current_leader_epoch, one.replica.log.start_offset
 
 
 def _leader_of(replica: Replica) -> int:
@@ -120,14 +120,15 @@ class _LeaderFetcher:
             f"broker-{self._config.broker_id}-fetcher-0", self._config.replica_socket_timeout_ms, fetchers.dial
         )
         self.woken = asyncio.Event()
+        self.woken.set()
+        self._known: list[Replica] = []
         self._rounds = 0
         self._session = FetchSession()
         self._fetching: dict[TopicPartition, _Sent] = {}  # in the session
 
     async def run(self) -> None:
         """Until the broker has no follower of the leader any more."""
-        while followers := [r for r in self._manager.replicas.followers() if _leader_of(r) == self.leader]:
-            self.woken.clear()
+        while followers := self._followers():
             sent = self._next_requests(followers)
             lookups = [one for one in sent if isinstance(one.request, EpochLookup)]
             if lookups:
@@ -139,6 +140,13 @@ class _LeaderFetcher:
             elif not lookups:
                 await woken(self.woken, _earliest(followers), self._all.now_ms())
 
+    def _followers(self) -> list[Replica]:
+        """As they are since the last change of roles."""
+        if self.woken.is_set():
+            self.woken.clear()
+            self._known = [r for r in self._manager.replicas.followers() if _leader_of(r) == self.leader]
+        return self._known
+
     def _next_requests(self, followers: list[Replica]) -> list[_Sent]:
         """Each round begins with another partition: a response may be full before it has come to the last one."""
         self._rounds += 1
@@ -146,7 +154,8 @@ class _LeaderFetcher:
         sent = []
         for replica in followers[first:] + followers[:first]:
             role = replica.role
-            assert isinstance(role, Follower)
+            if not isinstance(role, Follower) or role.leader != self.leader:
+                continue
             request = role.next_request(now_ms)
             if request is not None:
                 sent.append(_Sent(replica, role, request))
