@@ -175,9 +175,10 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        if self.is_over:
-            return asyncio.Handle(callback, args, self, context)
-        return super().call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        if not self.is_over:
+            self._ready.append(handle)
+        return handle
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Complaints of objects that outlive the world concern nobody."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.cluster.peers.stream import MAX_RESPONSE_BYTES, PeerStream, open_stream
+from coterie.simulation import Simulation
 from coterie.wire.primitives import WireError
 
 REQUEST = b"request"
@@ -117,3 +118,30 @@ def test_a_peer_that_closes_the_connection() -> None:
                 await stream.exchange(b"x")
 
     run(Peer([frame(b"body")]), story)
+
+
+def test_a_peer_that_does_not_respond_in_time() -> None:
+    """In virtual time. The timer of one exchange serves those that follow: each has its own 30 s."""
+    with Simulation() as world:
+
+        async def serve() -> None:
+            async def pair(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                for pause_s in (20, 20, 29, 31):
+                    await reader.readexactly(len(REQUEST))
+                    await asyncio.sleep(pause_s)
+                    writer.write(frame(b"body"))
+
+            await (await asyncio.start_server(pair, "peer", 9092)).serve_forever()
+
+        async def exchange() -> float:
+            stream = await open_stream("peer", 9092)
+            for _ in range(3):
+                assert await stream.exchange(REQUEST, 30) == b"body"
+            began_s = asyncio.get_running_loop().time()
+            with pytest.raises(TimeoutError):
+                await stream.exchange(REQUEST, 30)
+            return asyncio.get_running_loop().time() - began_s
+
+        world.spawn("peer", serve)
+        world.advance(1)
+        assert 30 <= world.run(exchange()) < 30.01

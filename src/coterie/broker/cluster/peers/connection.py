@@ -31,10 +31,11 @@ class PeerConnection:
         if address != self._address:
             self.close()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                stream = await self._opened(address)
-                self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-                frame = await stream.exchange(encode_request(self._correlation_id, self._client_id, request, version))
+            stream = await self._opened(address)
+            self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+            frame = await stream.exchange(
+                encode_request(self._correlation_id, self._client_id, request, version), self._timeout_s
+            )
             if int.from_bytes(frame[:4], "big", signed=True) != self._correlation_id:
                 raise WireError("the response is to another request")
             return decode_response(response, frame, version)
@@ -46,7 +47,8 @@ class PeerConnection:
         if self._stream is not None and asyncio.get_running_loop().time() >= self._stream.retired_at_s:
             self.close()
         if self._stream is None:
-            self._stream = await self._dial(*address)
+            async with asyncio.timeout(self._timeout_s):
+                self._stream = await self._dial(*address)
             self._address = address
         return self._stream
 

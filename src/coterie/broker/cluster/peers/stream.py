@@ -9,6 +9,7 @@ from coterie.runtime.receiver import FrameReceiver
 from coterie.wire.primitives import WireError
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
+NEVER_S = float("inf")
 
 
 class PeerStream(FrameReceiver):
@@ -20,20 +21,46 @@ class PeerStream(FrameReceiver):
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[bytes] | None = None  # that is waited for
         self._frames: list[bytes] = []  # of the data that is being received
+        self._deadline_s = 0.0  # of the response
+        self._timer: asyncio.TimerHandle | None = None  # set again where it comes before the deadline
         self._lost: Exception | None = None
-        self.retired_at_s = float("inf")
+        self.retired_at_s = NEVER_S
 
-    async def exchange(self, request: bytes) -> bytes:
-        """The frame of the response, without its size. Raises OSError, and WireError for bytes that are not a frame."""
+    async def exchange(self, request: bytes, timeout_s: float = NEVER_S) -> bytes:
+        """The frame of the response, without its size. Raises OSError, TimeoutError after ``timeout_s`` too, and WireError for
+        bytes that are not a frame."""
         assert self._transport is not None
         if self._lost is not None:
             raise self._lost
-        self._response = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._response = loop.create_future()
+        self._deadline_s = loop.time() + timeout_s
+        if self._deadline_s < (NEVER_S if self._timer is None else self._timer.when()):
+            self._set_timer()
         self._transport.write(request)
         return await self._response
 
+    def _set_timer(self) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_at(self._deadline_s, self._look_at_deadline)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_at_deadline(self) -> None:
+        self._timer = None
+        if self._response is None:
+            return
+        if asyncio.get_running_loop().time() < self._deadline_s:
+            self._set_timer()
+        else:
+            self._fail(TimeoutError("the peer did not respond in time"))
+
     def abort(self) -> None:
         """Closes the connection at once."""
+        self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
 
