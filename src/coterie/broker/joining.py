@@ -63,16 +63,7 @@ async def join(
         failed=failed,
     )
     registration = nodes.broker(*address, config.rack, now_ms(), (config.listener, config.security_protocol))
-    member = ClusterMember(
-        config,
-        registration,
-        view,
-        storage=hosted,
-        fetch_sessions=node.fetch_sessions,
-        now_ms=now_ms,
-        dial=dial,
-        failed=failed,
-    )
+    member = ClusterMember(config, registration, view, hosted, node.fetch_sessions, now_ms, dial, failed)
     new_topic_id = None if node.lacks_topic_ids else lambda: uuid.uuid4().bytes
     changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random(), new_topic_id)
 
