@@ -155,7 +155,7 @@ class _LeaderFetcher:
         for replica in followers[first:] + followers[:first]:
             role = replica.role
             if not isinstance(role, Follower) or role.leader != self.leader:
-                self.woken.set()  # those that are known are others now
+                self.woken.set()  # the list is out of date
                 continue
             request = role.next_request(now_ms)
             if request is not None:
