@@ -29,7 +29,8 @@ SOURCES = {
     "Admin": "admin/admin.py",
     "Each": "admin/each.py",
 }
-BASES = {"Consumer": ("consumer/positions.py", "ConsumerPositions")}  # methods in a file of their own
+# Methods in a file of their own.
+BASES = {"Consumer": ("consumer/positions.py", "ConsumerPositions"), "Admin": ("admin/acls.py", "AclCalls")}
 HEADERS = {
     "Consumer": '''
         class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):

@@ -29,6 +29,7 @@ from types import ModuleType
 from typing import Any
 
 import coterie.client
+from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
 from coterie.client import Admin, Consumer, Producer
 from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
@@ -36,6 +37,7 @@ from coterie.testing import LocalBroker
 
 LIMIT_S = 30.0
 OPTIONS = doctest.ELLIPSIS
+AUTHORIZER = {"authorizer.class.name": KAFKA_AUTHORIZERS[0], "super.users": "User:ANONYMOUS"}  # for those of ACLs
 CLIENTS: dict[type, tuple[str, Any]] = {
     Admin: ("admin", Admin),
     Each: ("admin", Admin),
@@ -81,7 +83,7 @@ def failures(item: Documented) -> list[str]:
     test = doctest.DocTestParser().get_doctest(item.text, {}, item.name, None, 0)
     if not test.examples:
         return []
-    with LocalBroker() as broker:
+    with LocalBroker(AUTHORIZER) as broker:
         broker.create_topic("orders", 2)
         broker.produce("orders", b"1", b"2", b"3", partition=0)
         return asyncio.run(_failures(item, test, broker))

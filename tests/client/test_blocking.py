@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
+from coterie.client.admin.acls import AclCalls
 from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
@@ -84,7 +85,7 @@ OTHER_RESULTS = {
 
 
 def public_methods(owner: type) -> dict[str, Any]:
-    bases = (base for base in owner.__mro__ if base in {owner, ConsumerPositions})
+    bases = (base for base in owner.__mro__ if base in {owner, ConsumerPositions, AclCalls})
     return {name: value for base in bases for name, value in vars(base).items() if not name.startswith("_")}
 
 

@@ -79,6 +79,7 @@ from coterie.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
+    from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
     from coterie.client.admin.admin import Admin
     from coterie.client.admin.each import NewTopic
     from coterie.client.admin.group_explanation import (
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
 
 # Imported at their first use: a process that needs errors and records alone, as those of a Spark job do, starts sooner.
 _NAMES = {
+    "coterie.authorizer.acls": "Acl AclFilter AclOperation AclResourceType PatternType Permission",
     "coterie.assignors": "AssignableTopics Assignor RebalanceProtocol Subscriber",
     "coterie.client.admin.admin": "Admin",
     "coterie.client.admin.each": "NewTopic",
@@ -149,6 +151,10 @@ if not TYPE_CHECKING:  # so that a type checker still reports a name that does n
 
 
 __all__ = [
+    "Acl",
+    "AclFilter",
+    "AclOperation",
+    "AclResourceType",
     "Admin",
     "AdminSettings",
     "Advice",
@@ -205,6 +211,8 @@ __all__ = [
     "PartitionProgress",
     "PartitionReassignment",
     "PartitionsLostError",
+    "PatternType",
+    "Permission",
     "Producer",
     "ProducerFencedError",
     "ProducerSettings",

@@ -14,7 +14,7 @@ from coterie.broker.cluster.peers.secured import peer_security
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
 from coterie.broker.settings.listeners import check_for_cluster, client_listeners
-from coterie.client.admin.access import AccessAdmin
+from coterie.client.admin.admin import Admin
 from coterie.client.connection.connection import Connection
 from coterie.client.consumer.consumer import Consumer
 from coterie.client.errors import KafkaError
@@ -63,7 +63,7 @@ def test_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
         servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
         own = {"security.protocol": "SASL_SSL", "ssl.truststore.location": str(tmp_path / "ca.pem")}
         own = {"bootstrap.servers": servers} | login("broker", "b-secret") | own
-        async with AccessAdmin(own) as admin:
+        async with Admin(own) as admin:
             await admin.create_topic("t", 3)
         async with Producer(own | {"acks": "all"}) as producer:
             for number in range(3):
@@ -102,7 +102,7 @@ def test_records_are_replicated_and_a_stranger_deposes_nobody(coterie_world: Sim
         cluster = await started(coterie_world)
         servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
         admin_settings = {"bootstrap.servers": servers, **login("broker", "b-secret")}
-        async with AccessAdmin(admin_settings) as admin:
+        async with Admin(admin_settings) as admin:
             await admin.create_topic("t", 3)
             topic, group = AclResourceType.TOPIC, AclResourceType.GROUP
             read, write = AclOperation.READ, AclOperation.WRITE

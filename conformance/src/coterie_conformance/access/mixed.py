@@ -7,7 +7,7 @@ import asyncio
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.cluster.acl_nodes import AclNodes
 from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
-from coterie.client.admin.access import AccessAdmin
+from coterie.client.admin.admin import Admin
 from coterie.controller import acl_nodes
 from coterie.controller.acl_nodes import AclResource
 from coterie.text.addresses import format_address
@@ -45,7 +45,7 @@ async def check_zookeeper(kafka: Address, zookeeper: str) -> dict[str, bool]:
     """What holds, by name. Raises KafkaError, ZooKeeperError."""
     session = await KazooSession(_NoEvents()).open(zookeeper, 30_000, 30_000)
     try:
-        async with AccessAdmin({"bootstrap.servers": format_address(*kafka)}) as admin:
+        async with Admin({"bootstrap.servers": format_address(*kafka)}) as admin:
             theirs, ours = sorted(every_kind("theirs")), sorted(every_kind("ours"))
             await admin.create_acls(theirs)
             checks = {"what Kafka writes is read": await _in_zookeeper(session, "User:theirs") == theirs}
@@ -59,7 +59,7 @@ async def check_zookeeper(kafka: Address, zookeeper: str) -> dict[str, bool]:
         await session.close()
 
 
-async def _agrees(admin: AccessAdmin, user: str, wanted: list[Acl]) -> bool:
+async def _agrees(admin: Admin, user: str, wanted: list[Acl]) -> bool:
     """Whether Kafka describes these within `AGREE_S`."""
     ends_s = asyncio.get_running_loop().time() + AGREE_S
     while await admin.describe_acls(AclFilter(principal=f"User:{user}")) != wanted:

@@ -133,10 +133,10 @@ def list_acls(
 
 
 def _described(client: dict[str, str], wanted: AclFilter) -> list[Acl]:
-    from coterie.client.admin.access import AccessAdmin
+    from coterie.client.admin.admin import Admin
 
     async def ask() -> list[Acl]:
-        async with AccessAdmin(client) as admin:
+        async with Admin(client) as admin:
             return await admin.describe_acls(wanted)
 
     described: list[Acl] = run(ask())
@@ -149,12 +149,12 @@ def _described(client: dict[str, str], wanted: AclFilter) -> list[Acl]:
 @json_option
 def add(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **entry: Any) -> None:
     """Add ACLs, one for each operation."""
-    from coterie.client.admin.access import AccessAdmin
+    from coterie.client.admin.admin import Admin
 
     entries = [_entry(operation, **entry) for operation in operations]
 
     async def ask() -> None:
-        async with AccessAdmin(client) as admin:
+        async with Admin(client) as admin:
             await admin.create_acls(entries)
 
     run(ask())
@@ -170,13 +170,13 @@ def remove(client: dict[str, str], as_json: bool, operations: tuple[str, ...], *
 
     One that is not there is passed over.
     """
-    from coterie.client.admin.access import AccessAdmin
+    from coterie.client.admin.admin import Admin
 
     filters = [AclFilter(*_entry(operation, **entry)) for operation in operations]
 
     async def ask() -> list[Acl]:
-        async with AccessAdmin(client) as admin:
-            return [acl for wanted in filters for acl in await admin.delete_acls(wanted)]
+        async with Admin(client) as admin:
+            return await admin.delete_acls(filters)
 
     _show(run(ask()), as_json, "there were no such ACLs")
 

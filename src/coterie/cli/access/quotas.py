@@ -12,7 +12,7 @@ from coterie.cli.parts.invocation import broker_option, done, json_option, run, 
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_access import QuotaRow
-    from coterie.client.admin.access import QuotaEntity
+    from coterie.client.admin.quotas import QuotaEntity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,10 +58,10 @@ def quotas() -> None:
 @json_option
 def list_quotas(client: dict[str, str], as_json: bool) -> None:
     """List the quotas of users, client ids and addresses."""
-    from coterie.client.admin.access import AccessAdmin
+    from coterie.client.admin.quotas import QuotasAdmin
 
     async def ask() -> dict[QuotaEntity, dict[str, float]]:
-        async with AccessAdmin(client) as admin:
+        async with QuotasAdmin(client) as admin:
             return await admin.describe_quotas()
 
     rows: list[QuotaRow] = [
@@ -74,10 +74,10 @@ def list_quotas(client: dict[str, str], as_json: bool) -> None:
 
 
 def _alter(client: dict[str, str], entity: QuotaEntity, changes: dict[str, float | None]) -> None:
-    from coterie.client.admin.access import AccessAdmin
+    from coterie.client.admin.quotas import QuotasAdmin
 
     async def ask() -> None:
-        async with AccessAdmin(client) as admin:
+        async with QuotasAdmin(client) as admin:
             await admin.alter_quotas(entity, changes)
 
     run(ask())

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from coterie.client import arguments
 from coterie.client.admin import groups, older, replicas
+from coterie.client.admin.acls import AclCalls
 from coterie.client.admin.each import Each, NewTopic, only
 from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.admin.repeated_calls import or_each, repeated
@@ -34,11 +35,11 @@ from coterie.client.settings.typed import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 
-class Admin:
+class Admin(AclCalls):
     """Manages topics, settings, groups, offsets and records of a cluster.
 
     ``settings``: by Kafka's names; ``bootstrap.servers`` is the one that is needed. Use it as an async context manager, or call
@@ -81,7 +82,7 @@ class Admin:
         """
         if not (await self._cluster.any_connection()).serves(DescribeClusterRequest):
             return cluster_description(await older.describe_cluster(self._cluster))
-        response: DescribeClusterResponse = await self._cluster.request(DescribeClusterRequest())
+        response = await self._cluster.request(DescribeClusterRequest())
         check(response.error_code, response.error_message)
         return cluster_description(response)
 
@@ -396,5 +397,4 @@ class Admin:
         >>> (await admin.lag("billing"))[("orders", 0)].lag
         1
         """
-        committed = await self.list_consumer_group_offsets(group_id)
-        return await lags(self._cluster, committed, errors)
+        return await lags(self._cluster, await self.list_consumer_group_offsets(group_id), errors)

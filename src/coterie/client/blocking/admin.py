@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from coterie.authorizer.acls import Acl, AclFilter
 from coterie.client.admin.admin import Admin
 from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.admin.telemetry_clients import TelemetryClient
@@ -227,3 +228,17 @@ class BlockingAdmin(BlockingClient[Admin]):
         """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
         leader now, are left out. With ``errors`` each one without a lag, whatever the reason, is put there with its error."""
         return self._await(self._client.lag, group_id, errors=errors)
+
+    def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        """The ACLs that a filter describes, in order; all without one. Raises KafkaError SECURITY_DISABLED of a broker without
+        an authorizer, CLUSTER_AUTHORIZATION_FAILED without the right to DESCRIBE the cluster."""
+        return self._await(self._client.describe_acls, wanted)
+
+    def create_acls(self, acls: Iterable[Acl]) -> None:
+        """Creates ACLs; one that exists stays. Raises the KafkaError of the first that is refused, and then the others are
+        created: INVALID_REQUEST for one that cannot be; and as `describe_acls`, where the right is to ALTER the cluster."""
+        self._await(self._client.create_acls, acls)
+
+    def delete_acls(self, filters: Iterable[AclFilter]) -> list[Acl]:
+        """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does."""
+        return self._await(self._client.delete_acls, filters)
