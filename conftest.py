@@ -15,6 +15,7 @@ from hypothesis import settings
 
 # A busy machine makes one example slow; that is no failure of what the test asks.
 settings.register_profile("coterie", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=30)  # of ./run test
 settings.load_profile("coterie")
 
 pytest_plugins = ["tests.asyncio_complaints", "tests.suite"]
@@ -28,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write the traces of tests/spec anew (then read the diff)")
     parser.addoption("--closes", type=int, default=40, help="how many consumers tests/client/test_closing.py closes")
     parser.addoption("--copies", type=int, default=1, help="how many stories of each client tests/exactly_once runs")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("markexpr") == "not slow":
+        settings.load_profile("quick")
 
 
 # A JVM of Spark's lives for seconds in a test: it starts fast rather than runs fast. Processes of a test inherit this.

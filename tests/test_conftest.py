@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
 from conftest import worker_share
 
 ROOT = Path(__file__).parent.parent
@@ -30,3 +32,9 @@ def test_each_file_is_in_the_share_of_one_worker() -> None:
     assert sorted(path for share in shares for path in share) == sorted(FILES)
     sizes = [sum(path.stat().st_size for path in share) for share in shares]
     assert max(sizes) < 1.1 * min(sizes)
+
+
+def test_a_quick_run_tries_fewer_examples() -> None:
+    quick, whole = settings.get_profile("quick"), settings.get_profile("coterie")
+    assert quick.max_examples < whole.max_examples
+    assert quick.deadline is whole.deadline is None, "a slow machine is no failure"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.assignors import (
@@ -99,7 +99,6 @@ def test_a_static_member_keeps_its_partitions_under_a_new_member_id() -> None:
         assert [before[f"m{n}"] for n in range(3)] == [after[f"x{9 - n}"] for n in range(3)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 12), max_size=6),
     st.lists(st.frozensets(st.sampled_from("abcdef")), min_size=1, max_size=8),

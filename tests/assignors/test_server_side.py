@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, assign_server_range, assign_uniform
@@ -343,7 +343,6 @@ def small_groups(draw: st.DrawFn) -> tuple[list[Member], dict[bytes, Topic]]:
     return members, counts
 
 
-@settings(max_examples=300, deadline=None)
 @given(small_groups())
 def test_no_assignment_is_better(group: tuple[list[Member], dict[bytes, Topic]]) -> None:
     """Against all that exist: none is better balanced, and none as well balanced moves fewer partitions."""
@@ -362,7 +361,6 @@ def test_no_assignment_is_better(group: tuple[list[Member], dict[bytes, Topic]])
     assert ours == min(cost(members, dict(zip(takers, owners, strict=True))) for owners in every)
 
 
-@settings(max_examples=100, deadline=None)
 @given(small_groups(), st.sampled_from(sorted(SERVER_ASSIGNORS)))
 def test_the_order_of_members_is_no_matter(group: tuple[list[Member], dict[bytes, Topic]], name: str) -> None:
     members, counts = group
@@ -370,7 +368,6 @@ def test_the_order_of_members_is_no_matter(group: tuple[list[Member], dict[bytes
     assert assign(members, counts) == assign(members[::-1], dict(reversed(counts.items())))
 
 
-@settings(max_examples=100, deadline=None)
 @given(small_groups(), st.sampled_from(sorted(SERVER_ASSIGNORS)))
 def test_a_target_that_is_reached_stays(group: tuple[list[Member], dict[bytes, Topic]], name: str) -> None:
     """Computed again with nothing changed, the target is the same."""

@@ -8,7 +8,7 @@ import struct
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.assignors import AssignableTopics, Subscriber, assign_cooperative_sticky, assign_sticky
@@ -554,7 +554,6 @@ def test_cooperative_trusts_the_owned_partitions() -> None:
 # -- on any input ----------------------------------------------- -----------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     counts=st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1, max_size=6),
     wanted=st.lists(st.frozensets(st.sampled_from("abcdef")), min_size=1, max_size=8),

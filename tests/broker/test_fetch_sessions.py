@@ -383,7 +383,7 @@ async def play(client: Client, version: int, steps: list[tuple[str, str]]) -> No
 
 @pytest.mark.parametrize("version", [7, 12, 13, 18])
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_incremental_answers_add_up_to_what_full_fetches_say(version: int, steps: list[tuple[str, str]]) -> None:
     async def story() -> None:
         async with broker(auto_create_topics_enable="false") as connect:

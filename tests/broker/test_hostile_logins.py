@@ -102,7 +102,7 @@ def test_mutated_frames_before_a_login(attacked: Attacked, seed: int) -> None:
     assert not state.is_complete
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pieces=st.lists(st.binary(min_size=1, max_size=300), max_size=3))
 def test_random_bytes_before_a_login(pieces: list[bytes]) -> None:
     Attacked().attack(pieces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.groups.topics_view import NAMES_A_STEP, TopicsView, resolving
@@ -31,7 +31,6 @@ PATTERNS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(PATTERNS, st.text("ab-.1", max_size=6))
 def test_a_name_matches_as_a_whole(pattern: str, name: str) -> None:
     assert matcher(pattern)(name) == (re.fullmatch(pattern, name) is not None)

@@ -90,8 +90,10 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [*((name, signal.SIGINT) for name in COMMANDS), ("broker", signal.SIGTERM), ("list", signal.SIGTERM)],
+)
 def test_an_interrupt_ends_a_command_in_order(broker: LocalBroker, name: str, number: signal.Signals) -> None:
     """At three imports, early and late, and where it connects: 130, or 0 where the command was done or runs until it is
     stopped."""

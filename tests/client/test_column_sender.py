@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.client.consumer.consumer import Consumer
@@ -78,7 +78,6 @@ async def sent(pieces: list[list[Row]], absent: set[str], *, by_columns: bool) -
     return batches
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(rows, max_size=3), st.sets(st.sampled_from(("key", "partition", "headers"))))
 def test_the_batches_are_those_of_single_records(given_pieces: list[list[Row]], absent: set[str]) -> None:
     pieces = [without(piece, absent) for piece in given_pieces]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie import __version__
@@ -249,7 +249,6 @@ def support_of(config: CoordinatorConfig) -> ProtocolSupport:
     POLICIES,
     st.integers(1, 4),
 )
-@settings(max_examples=300, deadline=None)
 def test_the_way_up_is_safe_where_the_coordinator_goes_it(
     blobs: list[tuple[bytes, bytes]], protocol_type: str, policy: MigrationPolicy, max_size: int
 ) -> None:
@@ -269,7 +268,6 @@ def test_the_way_up_is_safe_where_the_coordinator_goes_it(
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=4), POLICIES, st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
 def test_the_way_back_is_safe_where_the_coordinator_goes_it(
     upgraded: list[bool], policy: MigrationPolicy, max_size: int
 ) -> None:

@@ -173,7 +173,7 @@ class Story:
         raise AssertionError(f"commits {list(self.open)} never end")
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 @given(
     is_member=st.booleans(),
     moves=st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 119)), min_size=5, max_size=60),

@@ -45,7 +45,7 @@ def test_of_a_topic_that_was_created_again_the_group_has_committed_nothing() -> 
     assert offsets.starts() == {("t", 0): 0}
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(
     st.lists(
         st.one_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.coordinator.commands import Command, DeleteGroup
@@ -158,7 +158,6 @@ failing_steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(failing_steps)
 def test_a_failed_write_refuses_what_it_held_and_every_request_is_answered_once(story: Sequence[Any]) -> None:
     driver = Driver()
@@ -173,7 +172,6 @@ def test_a_failed_write_refuses_what_it_held_and_every_request_is_answered_once(
     driver.write()
 
 
-@settings(max_examples=300, deadline=None)
 @given(steps)
 @example([commit("a", 0, 1), WRITE, commit("a", 1, 1), DeleteGroup("a")])
 def test_a_shared_batch_changes_no_response_and_no_state(story: Sequence[Any]) -> None:

@@ -284,7 +284,7 @@ def test_records_without_a_key_go() -> None:
     assert newest(log) == {b"k": b"39"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_whatever_happens_a_reader_sees_the_same_state(seed: int) -> None:
     rng = random.Random(seed)
@@ -479,7 +479,7 @@ def test_a_batch_of_a_transaction_that_cannot_be_read_keeps_its_marker() -> None
 def test_a_batch_that_unfolds_to_many_records_is_compacted_some_at_a_time() -> None:
     """Before, each record of the batch was an object at the same time: 36 MB for 200,000 records."""
     log = new_log(segment_bytes=1_000_000)
-    put(log, *((b"key", b"") for _ in range(200_000)), codec=GZIP)
+    put(log, *((b"key", b"") for _ in range(50_000)), codec=GZIP)
     for _ in range(2):
         put(log, (b"filler", bytes(900_000)))
     wanted = plan(log, 0, force=True)
@@ -489,7 +489,7 @@ def test_a_batch_that_unfolds_to_many_records_is_compacted_some_at_a_time() -> N
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert cleaned.records_after < 20
-    assert peak_bytes < 20_000_000
+    assert peak_bytes < 5_000_000, peak_bytes
 
 
 def test_the_exchange_reads_no_record(monkeypatch: pytest.MonkeyPatch) -> None:

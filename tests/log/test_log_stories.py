@@ -368,7 +368,7 @@ configs = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(configs, st.lists(steps, min_size=15, max_size=40), st.data())
 def test_the_log_is_a_list_of_batches(config: LogConfig, story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     run = Story(config)

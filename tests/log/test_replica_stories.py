@@ -257,7 +257,7 @@ configs = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(configs, st.lists(steps, min_size=15, max_size=40))
 def test_a_replicas_log_is_a_list_of_batches(config: LogConfig, story: list[tuple[Any, ...]]) -> None:
     run = Story(config)
@@ -266,7 +266,7 @@ def test_a_replicas_log_is_a_list_of_batches(config: LogConfig, story: list[tupl
         run.check()
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(configs, st.lists(st.tuples(steps, faults), min_size=15, max_size=40))
 def test_also_on_a_disk_that_fails(
     config: LogConfig, story: list[tuple[tuple[Any, ...], tuple[int, int] | None]]

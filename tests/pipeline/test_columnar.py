@@ -37,7 +37,7 @@ def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("decoder")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.lists(item, min_size=1, max_size=150), st.integers(0, 4)), min_size=1, max_size=4))
 def test_columns_equal_records(
     parts: list[tuple[list[tuple[int, bytes | None, bytes | None, tuple[()]]], int]],
@@ -64,7 +64,7 @@ wide = st.tuples(st.just(5), st.none(), st.integers(0, 20_000).map(bytes), st.li
 
 
 @pytest.mark.usefixtures("decoder")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.lists(item | wide, min_size=1, max_size=20), st.integers(0, 4)), max_size=8),
     st.integers(1, 60_000),
@@ -169,7 +169,7 @@ def test_batches_that_compaction_left_empty() -> None:
 
 
 @pytest.mark.usefixtures("decoder")
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 8))
 def test_damage_is_refused_and_never_read_past(seed: int, changes: int) -> None:
     """Random bytes of the records' part: either an error, or as many records as the header says."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.pipeline.options.types import OptionError
@@ -27,7 +27,6 @@ def test_keys_and_values(kind: Any) -> None:
     assert blobs_of(column.slice(3)) == []
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(header_rows, max_size=8) | st.integers(1, 4).map(lambda n: [[("h", b"v")]] * n), st.integers(0, 3))
 def test_the_headers_of_rows(given_rows: list[list[tuple[str, bytes | None]] | None], begin: int) -> None:
     structs = [None if row is None else [{"key": k, "value": v} for k, v in row] for row in given_rows]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import coterie.pipeline
@@ -182,7 +182,6 @@ LISTED = {
 CASES = st.sampled_from(list(LISTED)).flatmap(lambda kind: st.tuples(st.just(kind), st.lists(st.none() | LISTED[kind])))
 
 
-@settings(max_examples=200, deadline=None)
 @given(CASES)
 def test_listed_values_are_those_of_pyarrow(case: tuple[pa.DataType, list[object]]) -> None:
     kind, values = case

@@ -247,7 +247,7 @@ class Story:
         assert self.machine.state not in (S.INITIALIZING, S.COMMITTING, S.ABORTING)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 359)), min_size=5, max_size=70))
 def test_stories(moves: list[tuple[str, int]]) -> None:
     story = Story()

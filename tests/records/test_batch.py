@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.records import compression
@@ -21,7 +21,6 @@ items = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(items, st.integers(0, 4))
 def test_what_is_encoded_is_decoded(
     given_items: Sequence[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]], codec: int

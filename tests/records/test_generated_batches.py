@@ -73,7 +73,7 @@ def independent(data: bytes) -> list[tuple[Any, ...]]:
     return decoded
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(item_lists, st.sampled_from(CODECS))
 def test_every_decoder_reads_what_was_written(given_items: list[Item], codec: int) -> None:
     data = encode_batch(given_items, codec=codec)
@@ -83,7 +83,7 @@ def test_every_decoder_reads_what_was_written(given_items: list[Item], codec: in
     assert [row[1:] for row in independent(data)] == given_items
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(
     item_lists,
     st.sampled_from(CODECS),
@@ -135,7 +135,7 @@ def test_the_header_is_that_of_an_independent_reader(
     assert base_sequence < 0 or header.last_sequence == last
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(item_lists, st.sampled_from(CODECS), st.data())
 def test_a_rebuilt_batch_keeps_offsets_and_describes_what_is_left(
     given_items: list[Item], codec: int, data: st.DataObject
@@ -162,7 +162,7 @@ def test_a_rebuilt_batch_keeps_offsets_and_describes_what_is_left(
     assert [row[0] for row in independent(rebuilt)] == [r.offset for r in kept]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     st.lists(
         st.tuples(st.lists(items, min_size=1, max_size=4), st.sampled_from(CODECS), st.integers(0, 3)),
@@ -211,7 +211,7 @@ def test_columns_of_many_batches(sets: list[tuple[list[Item], int, int]], cut: i
         assert list(rows) == expected
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(item_lists)
 def test_both_encoders_write_the_same_bytes(given_items: list[Item]) -> None:
     written = set()
@@ -222,7 +222,7 @@ def test_both_encoders_write_the_same_bytes(given_items: list[Item]) -> None:
     assert len(written) == 1
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(item_lists, st.sampled_from((0, 1)), st.sampled_from(OLD_CODECS), st.integers(0, 2**40), st.booleans())
 def test_old_formats_there_and_back(
     given_items: list[Item], magic: int, codec: int, offset: int, append_time: bool
@@ -249,7 +249,7 @@ def test_old_formats_there_and_back(
         ]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     st.lists(st.tuples(st.lists(items, min_size=1, max_size=4), st.sampled_from((0, 1, 2))), min_size=1, max_size=5),
     st.sampled_from((0, 1)),
@@ -273,7 +273,7 @@ def test_a_message_set_holds_the_first_records_from_the_offset_on(
     assert len(message_set) >= len(stored) - starting or got[-1][0] == offset - 1
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(items, st.sampled_from(CODECS), st.data())
 def test_a_flipped_bit_is_refused_from_the_crc_on(item: Item, codec: int, data: st.DataObject) -> None:
     batch = bytearray(encode_batch([item], codec=codec))
@@ -288,7 +288,7 @@ def test_a_flipped_bit_is_refused_from_the_crc_on(item: Item, codec: int, data: 
 pieces = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.sampled_from((1, 2, 700, 3_000))), max_size=5)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(
     pieces.map(lambda some: b"".join(piece * times for piece, times in some)), st.sampled_from(range(1, 5)), st.data()
 )

@@ -8,7 +8,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.records import columnar, compiled, compression, decoding
@@ -103,19 +103,10 @@ def check_all(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
         assert pairs == (REFUSED if refused else [(r.key, r.value, r.timestamp) for r in records])
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_all_decoders_agree(rng: random.Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
         check_all(malformed_batch(rng), patch)
-
-
-@settings(max_examples=1_500, deadline=None)
-@given(st.integers(0, 2**32))
-@example(0)
-def test_all_decoders_agree_on_seeds(seed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        check_all(malformed_batch(random.Random(seed), codec=0), patch)
 
 
 def test_the_compiled_decoder_is_among_them() -> None:

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.records import compiled
@@ -21,7 +21,6 @@ from coterie.records.fields import decode_headers
 sizes = st.lists(st.one_of(st.integers(0, 3), st.just(100), st.integers(0, 300)), min_size=1, max_size=200)
 
 
-@settings(max_examples=150, deadline=None)
 @given(sizes, st.lists(st.one_of(st.none(), st.binary(max_size=80)), min_size=1, max_size=5), st.booleans())
 def test_the_same_as_one_by_one(lengths: list[int], keys: list[bytes | None], with_headers: bool) -> None:
     items = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.coordinator.consumer import events as e
@@ -244,7 +244,6 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=400)
 @given(st.lists(STEPS, max_size=60))
 def test_each_partition_has_one_user_and_the_group_becomes_stable(steps: list[tuple[str, object]]) -> None:
     course = Course()

@@ -97,7 +97,7 @@ def tell(story: Sequence[tuple[Sequence[Action], int]]) -> tuple[int, int]:
     return len(batches_of(together.driver)), len(batches_of(apart.driver))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(rounds, min_size=4, max_size=12))
 def test_a_shared_batch_changes_no_response_and_no_state(story: list[tuple[list[Action], int]]) -> None:
     tell([JOINS, (EVERYBODY, 1_100), (EVERYBODY, 0), *story, (EVERYBODY, 1_100), (EVERYBODY, 0)])
