@@ -33,7 +33,15 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
     ("version", "supported"),
     [
         (3, {"metadata.version": (7, 33)}),  # a minimum of 0 breaks clients that know no newer version
-        (4, {"metadata.version": (7, 33), "group.version": (0, 1), "transaction.version": (0, 2)}),
+        (
+            4,
+            {
+                "metadata.version": (7, 33),
+                "group.version": (0, 1),
+                "share.version": (0, 1),
+                "transaction.version": (0, 2),
+            },
+        ),
     ],
 )
 def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
@@ -45,6 +53,7 @@ def test_api_versions_names_the_features(version: int, supported: dict[str, tupl
             assert finalized == [
                 ("group.version", 1, 1),
                 ("metadata.version", 33, 33),
+                ("share.version", 1, 1),
                 ("transaction.version", 2, 2),
             ]
             assert response.finalized_features_epoch == 0

@@ -32,6 +32,7 @@ from coterie.broker.settings.features import Features
 from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import client_metrics_config
+from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
 from coterie.broker.storage.flusher import Flusher, SyncFiles
@@ -131,6 +132,7 @@ class BrokerNode:
         self.share_persister = SharePersister(
             self.share_coordinator, self.topics, self.cluster, scheduler, self.node_id
         )
+        self.share = ShareHosting(self.settings, self.topics, self.clock, scheduler, self.share_persister)
         self.topics.on_deleted = self._topics_deleted
         finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()
@@ -147,6 +149,7 @@ class BrokerNode:
 
     def _topics_deleted(self, topics: list[Topic]) -> None:
         self.groups.topics_deleted(topics)
+        self.share.topics_deleted(topics)
         self.share_coordinator.topics_deleted(topics)
 
     def _open_folder(self, fs: FileSystem, boot_id: str | None) -> None:
@@ -217,6 +220,7 @@ class BrokerNode:
             self.transaction_requests.coordinator.role_changed(partition)
         if partition.topic == SHARE_STATE_TOPIC:
             self.share_coordinator.role_changed(partition)
+        self.share.role_changed(partition)
         if partition.topic != OFFSETS_TOPIC:
             return
         if partition.is_led:
@@ -255,7 +259,9 @@ class BrokerNode:
     def _configuring(self, groups: Iterable[str]) -> Generator[None, None, None]:
         self.groups.settings_changed()
         for group in groups:
-            self.groups.configure(group, self.kept_configs.of(ResourceType.GROUP, group))
+            own = self.kept_configs.of(ResourceType.GROUP, group)
+            self.groups.configure(group, own)
+            self.share.configure(group, own)
             yield
 
     def _altered_settings(self) -> tuple[dict[str, str], dict[str, str]]:

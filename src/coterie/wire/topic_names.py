@@ -18,4 +18,6 @@ LAST_WITHOUT_IDS: dict[int, int | None] = {
     68: None,  # ConsumerGroupHeartbeat
     69: None,  # ConsumerGroupDescribe
     75: None,  # DescribeTopicPartitions
+    78: None,  # ShareFetch
+    79: None,  # ShareAcknowledge
 }

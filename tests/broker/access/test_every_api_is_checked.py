@@ -73,6 +73,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     68: (_READ_GROUP, (_O.DESCRIBE, TOPIC)),
     69: ((_O.DESCRIBE, GROUP),),
     75: ((_O.DESCRIBE, TOPIC),),
+    **dict.fromkeys((78, 79), (_READ_GROUP,)),  # and READ of each topic: tests/broker/share/test_share_access.py
     30000: ((_O.DESCRIBE, GROUP),),
 }
 FILTERS = {16, 60, 66}  # ListGroups, DescribeCluster, ListTransactions show what is allowed

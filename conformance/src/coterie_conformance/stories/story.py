@@ -332,7 +332,7 @@ class ProgramStory:
 
 
 @contextmanager
-def _naming_seed(seed: int) -> Iterator[None]:
+def naming_seed(seed: int) -> Iterator[None]:
     """Raises FuzzFailure in the place of a checker's AssertionError, or of an error that the code under test lets out."""
     try:
         yield
@@ -343,7 +343,7 @@ def _naming_seed(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def _without_log_lines() -> Iterator[None]:
+def without_log_lines() -> Iterator[None]:
     """Under faults brokers log what fails."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [logger.level for logger in loggers]
@@ -359,5 +359,5 @@ def _without_log_lines() -> Iterator[None]:
 def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None, **overrides: Any) -> StoryReport:
     """Runs one seed for so many virtual minutes of faults, with another plan where ``overrides`` says so. Raises FuzzFailure
     naming the seed."""
-    with _naming_seed(seed), _without_log_lines(), simulate(seed) as world:
+    with naming_seed(seed), without_log_lines(), simulate(seed) as world:
         return ProgramStory(world, draw_plan(seed, brokers, **overrides)).run(minutes * 60)

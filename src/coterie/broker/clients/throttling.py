@@ -11,7 +11,7 @@ from coterie.broker.requests.calls import Call
 from coterie.quotas.limits import limit_of, limit_of_address
 from coterie.quotas.rates import WINDOW_MS, Rates
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 PRODUCED, FETCHED, HANDLED, CONNECTED = (
     "producer_byte_rate",
     "consumer_byte_rate",
@@ -62,7 +62,7 @@ class Throttling:
 
     def sent(self, api_key: int, call: Call, size: int, now_ms: int) -> int:
         """How long to throttle (ms) for the bytes of a response."""
-        return self._record(FETCHED, call, size, now_ms) if api_key == FETCH else 0
+        return self._record(FETCHED, call, size, now_ms) if api_key in (FETCH, SHARE_FETCH) else 0
 
     def connected(self, address: str, now_ms: int) -> bool:
         """Whether a new connection from the address is too many for its quota; then it does not count, so that an address that

@@ -103,6 +103,8 @@ class AcceptedConnection(Receiver):
         self._memory.close()
         self._requests.close()
         self._frames.clear()
+        if self.connection.on_closed is not None:
+            self.connection.on_closed(self.connection)
 
     def pause_writing(self) -> None:
         """The client does not read its responses: no further request is handled until it does."""

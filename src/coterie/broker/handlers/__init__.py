@@ -20,6 +20,8 @@ MODULES: Mapping[str, tuple[int, ...]] = {
     "logs.records": (0,),
     "logs.list_offsets": (2, 23),
     "logs.fetch": (1,),
+    "logs.share_fetch": (78,),
+    "logs.share_acknowledge": (79,),
     "cluster": (3, 10, 18, 60, 64),
     "control": (4, 5, 6, 7),
     "coordinators.offsets": (8, 9, 47),

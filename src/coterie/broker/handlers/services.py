@@ -26,6 +26,7 @@ from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource
+from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share_state.share_coordinator import ShareCoordinator
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import ReplicaEffects
@@ -90,6 +91,27 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
     log_lines: LogLines
     max_fetch_bytes: int
     max_idle_ms: int
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The broker's event loop."""
+
+
+class ShareFetchServices(LeaderServices, Protocol):
+    """What ShareFetch and ShareAcknowledge use. ``max_fetch_bytes`` and ``max_idle_ms``: as of `FetchServices`."""
+
+    topics: Topics
+    clients: Clients
+    features: Features
+    response_memory: ResponseMemory
+    clock: Clock
+    log_lines: LogLines
+    max_fetch_bytes: int
+    max_idle_ms: int
+
+    @property
+    def share(self) -> ShareHosting:
+        """The share partitions that this broker has."""
 
     @property
     def scheduler(self) -> Scheduler:
@@ -203,6 +225,7 @@ class SaslServices(Protocol):
 class Services(
     RecordServices,
     FetchServices,
+    ShareFetchServices,
     GroupServices,
     TransactionServices,
     ShareServices,

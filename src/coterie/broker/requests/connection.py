@@ -49,7 +49,7 @@ class Authentication:
 class ClientConnection:
     """What any handler may ask of its `Call`. ``host``: "/" and the address, as DescribeGroups shows it; ``local_address``:
     where the client connected to; ``authentication``: None on a listener without SASL. Handlers set what they learn:
-    ApiVersions the software, SASL the ``principal``."""
+    ApiVersions the software, SASL the ``principal``, and ShareFetch what is called ``on_closed``."""
 
     host: str
     port: int = 0
@@ -58,6 +58,7 @@ class ClientConnection:
     software: Software = UNNAMED_SOFTWARE
     principal: Principal = ANONYMOUS
     authentication: Authentication | None = None
+    on_closed: Callable[[ClientConnection], None] | None = None
 
     def admits(self, api_key: int, now_s: float) -> bool:
         """Whether a request of that API is handled: without a session, only the requests that lead to one."""

@@ -49,8 +49,6 @@ _REASONS = {
     "share groups (KIP-932) are not served": {
         76: "ShareGroupHeartbeat",
         77: "ShareGroupDescribe",
-        78: "ShareFetch",
-        79: "ShareAcknowledge",
         90: "DescribeShareGroupOffsets",
         91: "AlterShareGroupOffsets",
         92: "DeleteShareGroupOffsets",

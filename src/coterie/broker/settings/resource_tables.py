@@ -99,16 +99,31 @@ class _GroupRow(Setting[T_co]):
     broker: str = ""
 
 
+# Of share groups, what the leaders of partitions use.
+_OF_SHARE_PARTITIONS = frozenset(
+    {
+        "group.share.delivery.count.limit",
+        "group.share.partition.max.record.locks",
+        "group.share.record.lock.duration.ms",
+    }
+)
+
+
 def _of_broker(value_type: ValueType[T], name: str) -> T:
     """A group setting whose default is that of a broker setting."""
     default = value_type.parse(BROKER_SETTINGS[name].default)
-    no_effect = "" if name.startswith("group.consumer.") else _NEWER_PROTOCOLS
+    is_served = name.startswith("group.consumer.") or name in _OF_SHARE_PARTITIONS
+    no_effect = "" if is_served else _NEWER_PROTOCOLS
     text = "" if no_effect else f"{name} of this group."
     return declared(_GroupRow("", value_type, default, None, text, no_effect, broker=name))
 
 
 def _group(value_type: ValueType[T], default: T, rule: Rule | None = None, *, broker: str = "") -> T:
     return declared(_GroupRow("", value_type, default, rule, no_effect=_NEWER_PROTOCOLS, broker=broker))
+
+
+def _share(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(_GroupRow("", value_type, default, rule, documentation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +144,16 @@ class GroupConfig:
     streams_initial_rebalance_delay_ms: int = _of_broker(INT, "group.streams.initial.rebalance.delay.ms")
     streams_num_standby_replicas: int = _of_broker(INT, "group.streams.num.standby.replicas")
     streams_session_timeout_ms: int = _of_broker(INT, "group.streams.session.timeout.ms")
-    share_auto_offset_reset: str = _group(STRING, "latest", _OFFSET_RESET)
-    share_isolation_level: str = _group(STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted"))
-    share_renew_acknowledge_enable: bool = _group(BOOLEAN, True)
+    share_auto_offset_reset: str = _share(
+        STRING, "latest", "Where a share group begins in a partition that it has not read.", _OFFSET_RESET
+    )
+    share_isolation_level: str = _share(
+        STRING,
+        "read_uncommitted",
+        "Whether records of aborted transactions are delivered.",
+        one_of("read_committed", "read_uncommitted"),
+    )
+    share_renew_acknowledge_enable: bool = _share(BOOLEAN, True, "Whether members may renew the locks of records.")
     errors_deadletterqueue_copy_record_enable: bool = _group(BOOLEAN, False)
     errors_deadletterqueue_topic_name: str = _group(STRING, "")
     streams_assignor_name: str = _group(STRING, "sticky", broker="group.streams.assignors")

@@ -48,6 +48,11 @@ def _group(operation: AclOperation) -> Check:
     return check
 
 
+def _share_group(checked: CheckedRequest) -> Result:
+    """READ of the group, unless the request names none: the handler refuses that one."""
+    return checked.proceed() if checked.request.group_id is None else _group(_O.READ)(checked)
+
+
 def _transaction(checked: CheckedRequest) -> Result:
     """WRITE of the transactional id."""
     request = checked.request
@@ -118,6 +123,8 @@ CHECKS: Mapping[int, Check] = {
     68: groups.consumer_group_heartbeat,
     69: groups.consumer_group_describe_check,
     74: _cluster(_O.DESCRIBE_CONFIGS),
+    78: _share_group,
+    79: _share_group,
     75: topics.describe_topic_partitions,
     **dict.fromkeys((83, 84, 85, 86, 87), _cluster(_O.CLUSTER_ACTION)),
     30000: _group(_O.DESCRIBE),  # ExplainGroup, as DescribeGroups

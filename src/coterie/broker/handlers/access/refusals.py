@@ -28,6 +28,8 @@ from coterie.wire.messages.settings.alter_client_quotas import AlterClientQuotas
 from coterie.wire.messages.settings.describe_client_quotas import DescribeClientQuotasResponse
 from coterie.wire.messages.settings.list_config_resources import ListConfigResourcesResponse
 from coterie.wire.messages.settings.update_features import UpdateFeaturesResponse
+from coterie.wire.messages.share.share_acknowledge import ShareAcknowledgeResponse
+from coterie.wire.messages.share.share_fetch import ShareFetchResponse
 from coterie.wire.messages.topics import alter_partition_reassignments, elect_leaders, list_partition_reassignments
 from coterie.wire.messages.transactions import add_partitions_to_txn, write_txn_markers
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -221,5 +223,7 @@ _REFUSALS: dict[int, _Refuse] = {
     74: _error_alone(ListConfigResourcesResponse),
     **dict.fromkeys((83, 84, 85, 86, 87), _share_states),
     30000: _error_alone(ExplainGroupResponse),
+    78: _error_alone(ShareFetchResponse),
+    79: _error_alone(ShareAcknowledgeResponse),
     30001: _error_alone(ListClientsResponse),
 }

@@ -1,0 +1,321 @@
+"""ShareFetch and ShareAcknowledge at a broker, in virtual time; names are those of Kafka's ShareFetchAcknowledgeRequestTest and
+SharePartitionManagerTest."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coterie.client import Producer
+from coterie.testing import simulate
+from coterie.wire.errors import ErrorCode
+from coterie_conformance.share_stories.raw_member import (
+    ACCEPT,
+    LIMIT_S,
+    REJECT,
+    RELEASE,
+    RENEW,
+    acknowledged,
+    acquired,
+    parts,
+)
+from tests.broker.share.share_world import TOPIC, ShareWorld, in_share_world, values
+
+LOCK_MS = 30_000
+
+
+def test_share_fetch_request_success() -> None:
+    """testShareFetchRequestSuccess"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        response = await member.fetch([0])
+        data = parts(response)[0]
+        assert (response.error_code, response.acquisition_lock_timeout_ms) == (0, LOCK_MS)
+        assert acquired(response) == [(0, 0, 2, 1)]
+        assert values(data) == [b"0", b"1", b"2"]
+
+    in_share_world(story, records=3)
+
+
+def test_acknowledged_records_are_not_delivered_again() -> None:
+    """testShareAcknowledgeRequestSuccess, testShareFetchWithAcknowledgements: accepted in one request, released in another"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 3, 1)]
+        response = await member.acknowledge({0: [(0, 1, ACCEPT), (2, 2, RELEASE), (3, 3, REJECT)]})
+        assert (response.error_code, response.acquisition_lock_timeout_ms) == (0, LOCK_MS)
+        assert acknowledged(response)[0].error_code == 0
+        assert await member.acquired() == [(0, 2, 2, 2)]
+        response2 = await member.fetch(acks={0: [(2, 2, ACCEPT)]})
+        assert [(p, d.acknowledge_error_code) for p, d in parts(response2).items()] == [(0, 0)]
+        other = await share.member("c2")
+        assert await other.acquired([0]) == []
+
+    in_share_world(story, records=4)
+
+
+def test_the_state_outlives_the_broker() -> None:
+    """What was acknowledged before the broker died is not delivered again; what was not, is."""
+
+    async def before(share: ShareWorld) -> None:
+        await share.initialize()
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 4, 1)]
+        assert acknowledged(await member.acknowledge({0: [(1, 2, ACCEPT)]}))[0].error_code == 0
+
+    async def after(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 0, 1), (0, 3, 4, 1)]
+
+    with simulate(3) as world:
+        share = ShareWorld(world, world.broker(), 1)
+        share.broker.produce(TOPIC, *[b"%d" % n for n in range(5)], partition=0)
+        world.run(before(share), LIMIT_S)
+        share.broker.kill()
+        share.broker.restart()
+        world.run(after(share), LIMIT_S)
+
+
+def test_a_fetch_waits_for_records() -> None:
+    """testShareFetchShouldWaitForMinBytes: until there are any, and at most max.wait.ms"""
+
+    async def story(share: ShareWorld) -> None:
+        loop = asyncio.get_running_loop()
+        member = await share.member()
+        start = loop.time()
+        assert await member.acquired([0], max_wait_ms=700) == []
+        assert 0.7 <= loop.time() - start < 0.8
+        waiting = asyncio.ensure_future(member.acquired(max_wait_ms=5_000))
+        await asyncio.sleep(1)
+        async with Producer({"bootstrap.servers": share.broker.bootstrap_servers}) as producer:
+            await producer.send(TOPIC, b"late", partition=0)
+            await producer.flush()
+        assert await waiting == [(0, 0, 0, 1)]
+
+    in_share_world(story)
+
+
+def test_a_lock_ends() -> None:
+    """Another member gets the records, with a delivery count of 2, and the first cannot accept them"""
+
+    async def story(share: ShareWorld) -> None:
+        one, two = await share.member("c1"), await share.member("c2")
+        assert await one.acquired([0]) == [(0, 0, 2, 1)]
+        assert await two.acquired([0], max_wait_ms=LOCK_MS - 1_000) == []
+        assert await two.acquired(max_wait_ms=5_000) == [(0, 0, 2, 2)]
+        response = acknowledged(await one.acknowledge({0: [(0, 2, ACCEPT)]}))[0]
+        assert response.error_code == ErrorCode.INVALID_RECORD_STATE
+        assert response.error_message == "Member is not the owner of batch record"
+
+    in_share_world(story, records=3)
+
+
+def test_a_renewed_lock_lasts() -> None:
+    """A renewal must not fetch (KIP-1222)."""
+
+    async def story(share: ShareWorld) -> None:
+        one, two = await share.member("c1"), await share.member("c2")
+        assert await one.acquired([0]) == [(0, 0, 0, 1)]
+        await asyncio.sleep(20)
+        refused = await one.fetch(acks={0: [(0, 0, RENEW)]}, is_renew_ack=True)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        nothing: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_records": 0, "max_bytes": 0}
+        renewed = await one.fetch(acks={0: [(0, 0, RENEW)]}, is_renew_ack=True, **nothing)
+        assert parts(renewed)[0].acknowledge_error_code == 0
+        assert await two.acquired([0], max_wait_ms=20_000) == []
+        assert acknowledged(await one.acknowledge({0: [(0, 0, ACCEPT)]}))[0].error_code == 0
+
+    in_share_world(story, records=1)
+
+
+def test_a_lost_connection_releases() -> None:
+    """testReleaseSessionOnConnectionDisconnect: what the member had goes to another at once"""
+
+    async def story(share: ShareWorld) -> None:
+        one, two = await share.member("c1"), await share.member("c2")
+        assert await one.acquired([0]) == [(0, 0, 1, 1)]
+        waiting = asyncio.ensure_future(two.acquired([0], max_wait_ms=20_000))
+        await asyncio.sleep(1)
+        one.connection.abort()
+        assert await waiting == [(0, 0, 1, 2)]
+
+    in_share_world(story, records=2)
+
+
+def test_a_closed_session_releases() -> None:
+    """testReleaseSessionSuccess: with epoch -1, after its last acknowledgements"""
+
+    async def story(share: ShareWorld) -> None:
+        one, two = await share.member("c1"), await share.member("c2")
+        assert await one.acquired([0]) == [(0, 0, 2, 1)]
+        response = await one.acknowledge({0: [(0, 0, ACCEPT)]}, epoch=-1)
+        assert response.error_code == 0
+        assert await two.acquired([0]) == [(0, 1, 2, 2)]
+        gone = await one.fetch(epoch=1)
+        assert gone.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+    in_share_world(story, records=3)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (1, ErrorCode.SHARE_SESSION_NOT_FOUND),
+        (-1, ErrorCode.SHARE_SESSION_NOT_FOUND),
+    ],
+)
+def test_share_fetch_request_invalid_share_session_epoch(epoch: int, code: ErrorCode) -> None:
+    """testShareFetchRequestInvalidShareSessionEpoch, without a session"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert (await member.fetch([0], epoch=epoch)).error_code == code
+        assert (await member.acknowledge({0: [(0, 0, ACCEPT)]}, epoch=epoch)).error_code == code
+
+    in_share_world(story, records=1)
+
+
+def test_an_epoch_out_of_order_is_refused() -> None:
+    """testShareFetchRequestForgetTopicPartitions, testShareAcknowledgeRequestInvalidShareSessionEpoch"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert (await member.fetch([0], acks={0: [(0, 0, ACCEPT)]})).error_code == ErrorCode.INVALID_REQUEST
+        assert await member.acquired([0, 1]) == [(0, 0, 0, 1)]
+        assert (await member.fetch(epoch=3)).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        ack = await member.acknowledge({0: [(0, 0, ACCEPT)]}, epoch=0)
+        assert ack.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        assert parts(await member.fetch(forget=[0], max_wait_ms=0)) == {}
+        assert (await member.fetch(epoch=0, partitions=[1], max_wait_ms=0)).error_code == 0
+
+    in_share_world(story, records=1, partitions=2)
+
+
+def test_requests_without_group_or_member_are_invalid() -> None:
+    """A member id has 36 characters at most."""
+
+    async def story(share: ShareWorld) -> None:
+        for member_id in ("", "x" * 37):
+            member = await share.member(member_id)
+            assert (await member.fetch([0])).error_code == ErrorCode.INVALID_REQUEST
+            assert (await member.acknowledge({0: []})).error_code == ErrorCode.INVALID_REQUEST
+        member = await share.member()
+        member.group_id = None
+        assert (await member.fetch([0])).error_code == ErrorCode.INVALID_REQUEST
+
+    in_share_world(story)
+
+
+def test_partitions_and_topics_that_do_not_exist() -> None:
+    """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID; the others are fetched"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        data = parts(await member.fetch([0, 7]))
+        assert data[0].error_code == 0
+        assert data[7].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        member = await share.member("c2")
+        member.topic_id = bytes(range(16))
+        assert parts(await member.fetch([0]))[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        acks = acknowledged(await member.acknowledge({0: [(0, 0, ACCEPT)]}))
+        assert acks[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    in_share_world(story, records=1)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(3, 1, ACCEPT)],
+        [(0, 1, 5)],
+        [(0, 1, RENEW)],
+        [(2, 3, ACCEPT), (0, 1, ACCEPT)],
+    ],
+)
+def test_invalid_acknowledgement_batches(batches: list[tuple[int, int, int]]) -> None:
+    """testValidateAcknowledgementBatches: nothing of the partition is done"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 3, 1)]
+        assert acknowledged(await member.acknowledge({0: batches}))[0].error_code == ErrorCode.INVALID_REQUEST
+        assert acknowledged(await member.acknowledge({0: [(0, 3, ACCEPT)]}))[0].error_code == 0
+
+    in_share_world(story, records=4)
+
+
+def test_the_delivery_limit_archives() -> None:
+    """testShareFetchRequest with rejected deliveries: five times, then never again"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        partitions = [0]
+        for count in range(1, 6):
+            assert await member.acquired(partitions) == [(0, 0, 0, count)]
+            assert acknowledged(await member.acknowledge({0: [(0, 0, RELEASE)]}))[0].error_code == 0
+            partitions = []
+        assert await member.acquired() == []
+
+    in_share_world(story, records=1)
+
+
+def test_new_groups_begin_by_share_auto_offset_reset() -> None:
+    """testMaybeInitializeDefaultStartEpochGroupConfigNotPresent: latest, which is the end"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0], max_wait_ms=0) == []
+        assert await (await share.member("c2")).acquired([0], max_wait_ms=0) == []
+
+    in_share_world(story, records=3, start_offset=-1)
+
+
+def test_a_group_without_state_is_refused() -> None:
+    """The group coordinator initializes the state when a member joins."""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert parts(await member.fetch([0]))[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    in_share_world(story, records=1, start_offset=None)
+
+
+def test_record_limit_mode_delivers_no_more() -> None:
+    """KIP-1206"""
+
+    async def story(share: ShareWorld) -> None:
+        one, two = await share.member("c1"), await share.member("c2")
+        assert await one.acquired([0], max_records=2, share_acquire_mode=1) == [(0, 0, 1, 1)]
+        assert await two.acquired([0], max_records=2, share_acquire_mode=1) == [(0, 2, 3, 1)]
+
+    in_share_world(story, records=4)
+
+
+def test_too_many_sessions() -> None:
+    """Beyond group.share.max.share.sessions, refused after max.wait.ms"""
+
+    async def story(share: ShareWorld) -> None:
+        loop = asyncio.get_running_loop()
+        assert (await (await share.member("c1")).fetch([0], max_wait_ms=0)).error_code == 0
+        start = loop.time()
+        refused = await (await share.member("c2")).fetch([0], max_wait_ms=400)
+        assert refused.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert loop.time() - start >= 0.4
+
+    in_share_world(story, settings={"group.share.max.share.sessions": "1"})
+
+
+def test_without_the_feature_nothing_is_served() -> None:
+    """share.version 0"""
+
+    async def story(share: ShareWorld) -> None:
+        share.broker.broker.features.replace({"share.version": "0"})
+        member = await share.member()
+        assert (await member.fetch([0])).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert (await member.acknowledge({0: []})).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+    in_share_world(story)
