@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from conformance.tests.rocketmq.server import BROKER, RocketMQServer
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import StoredMessage
 from coterie_conformance.rocketmq.client import RocketMQConsumer, RocketMQError, RocketMQProducer
+from coterie_conformance.rocketmq.frames import StoredMessage
 from tests.awaiting import until
-from tests.rocketmq.server import BROKER, RocketMQServer
 
 
 class Client:

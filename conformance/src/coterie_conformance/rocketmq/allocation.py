@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.rocketmq.allocation import (
+from coterie.rocketmq.allocation import MessageQueue, Strategy, averagely
+from coterie_conformance.rocketmq.servers import jars
+from coterie_conformance.rocketmq.strategies import (
     STRATEGIES,
-    MessageQueue,
-    Strategy,
-    averagely,
     by_config,
     by_machine_room,
     consistent_hash,
     machine_room_nearby,
 )
-from coterie_conformance.rocketmq.servers import jars
 
 ROOMS = ("r1", "r2", "r3")
 NAMES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM", "NEARBY", "CONFIG")

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import StoredMessage
 from coterie_conformance.rocketmq.client import RocketMQConsumer
+from coterie_conformance.rocketmq.frames import StoredMessage
 
 TELL_S = 0.1
 

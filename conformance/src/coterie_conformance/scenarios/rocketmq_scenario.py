@@ -12,7 +12,7 @@ from __future__ import annotations
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.scripts.rocketmq_actor import RocketMQActor, partition_of
 from coterie.laboratory.scripts.rocketmq_brokers import SimulatedCluster
-from coterie.rocketmq.allocation import STRATEGIES, MessageQueue
+from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.client import ClientConfig
 from coterie.rocketmq.operations import (
     Consumed,
@@ -28,6 +28,7 @@ from coterie.rocketmq.operations import (
     Unlock,
     Unregister,
 )
+from coterie_conformance.rocketmq.strategies import STRATEGIES
 from coterie_conformance.scenarios.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 
 

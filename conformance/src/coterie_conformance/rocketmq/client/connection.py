@@ -7,7 +7,9 @@ import contextlib
 from collections.abc import Callable
 
 from coterie.rocketmq import requests
-from coterie.rocketmq.remoting import MAX_FRAME_BYTES, ONEWAY_FLAG, FrameError, RemotingCommand, decode, encode
+from coterie.rocketmq.remoting import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, encode
+from coterie_conformance.rocketmq import message_requests
+from coterie_conformance.rocketmq.frames import MAX_FRAME_BYTES, FrameError, decode
 
 TIMEOUT_S = 3.0
 
@@ -88,7 +90,7 @@ class RemotingConnection:
                     future.set_exception(ConnectionError(str(why)))
 
     def _take(self, command: RemotingCommand) -> None:
-        if not command.is_response:
+        if not command.flag & RESPONSE_FLAG:
             self._asked(command)
             return
         future = self._waiting.get(command.opaque)
@@ -112,17 +114,17 @@ class RemotingCluster:
         self._asked = asked
         self._connections: dict[str, RemotingConnection] = {}
         self._name_server = self._to(name_server)
-        self.routes: dict[str, requests.TopicRoute] = {}
+        self.routes: dict[str, message_requests.TopicRoute] = {}
 
     def _to(self, address: str) -> RemotingConnection:
         if address not in self._connections:
             self._connections[address] = RemotingConnection(address, self._asked)
         return self._connections[address]
 
-    async def fetch_route(self, topic: str) -> requests.TopicRoute:
+    async def fetch_route(self, topic: str) -> message_requests.TopicRoute:
         """Raises RocketMQError, also for a topic that there is not."""
         response = await self.invoke(self._name_server, requests.route(topic))
-        self.routes[topic] = requests.route_of(topic, response)
+        self.routes[topic] = message_requests.route_of(topic, response)
         return self.routes[topic]
 
     def brokers(self) -> list[RemotingConnection]:

@@ -32,8 +32,10 @@ from coterie.rocketmq.operations import (
     Unlock,
     Unregister,
 )
-from coterie.rocketmq.remoting import FrameError, RemotingCommand, StoredMessage, read_messages
+from coterie.rocketmq.remoting import RemotingCommand
+from coterie_conformance.rocketmq import message_requests
 from coterie_conformance.rocketmq.client.connection import RemotingCluster, RocketMQError
+from coterie_conformance.rocketmq.frames import FrameError, StoredMessage, read_messages
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +143,7 @@ class RocketMQConsumer:
                 await self._to_every_broker(lambda: requests.unregister(client_id, group))
             case FindConsumers(topic, _):
                 broker = random.choice(cluster.brokers_of(topic))
-                return requests.consumers_of(await cluster.invoke(broker, requests.consumer_list(group)))
+                return message_requests.consumers_of(await cluster.invoke(broker, requests.consumer_list(group)))
             case Lock(queues):
                 return await self._lock(queues)
             case Unlock(queues):
@@ -175,7 +177,7 @@ class RocketMQConsumer:
         for name, topic, theirs in _by_broker(queues):
             command = requests.lock(self.config.group, self.config.client_id, theirs)
             response = await self._cluster.invoke(self._cluster.broker(topic, name), command)
-            locked |= requests.locked_of(response)
+            locked |= message_requests.locked_of(response)
         return locked
 
     async def _pull_from(self, queue: MessageQueue) -> int:
@@ -186,7 +188,7 @@ class RocketMQConsumer:
             if error.code != requests.QUERY_NOT_FOUND:
                 raise
             code = requests.MIN_OFFSET if self._from_first else requests.MAX_OFFSET
-            response = await self._cluster.invoke(broker, requests.end_offset(queue, code))
+            response = await self._cluster.invoke(broker, message_requests.end_offset(queue, code))
         return int(response.fields["offset"])
 
     # -- pulling --------------------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ class RocketMQConsumer:
 
     async def _pull_once(self, queue: MessageQueue, pulling: _Pulling) -> None:
         broker = self._cluster.broker(queue.topic, queue.broker_name)
-        command = requests.pull(
+        command = message_requests.pull(
             self.config.group, queue, pulling.consumed, self._sub_version, suspend_ms=SUSPEND_MS, count=PULL_COUNT
         )
         response = await broker.invoke(command, SUSPEND_MS / 1000 + 10)

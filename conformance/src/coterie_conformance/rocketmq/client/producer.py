@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
+from coterie_conformance.rocketmq import message_requests
 from coterie_conformance.rocketmq.client.connection import RemotingCluster, RemotingConnection, RocketMQError
 
 
@@ -28,7 +28,7 @@ class RocketMQProducer:
         """On one broker; the name server hears of it within moments."""
         connection = RemotingConnection(broker_address, lambda _: None)
         try:
-            await self._cluster.invoke(connection, requests.create_topic(topic, queues))
+            await self._cluster.invoke(connection, message_requests.create_topic(topic, queues))
         finally:
             await connection.close()
 
@@ -41,7 +41,9 @@ class RocketMQProducer:
         if queue.topic not in self._cluster.routes:
             await self._cluster.fetch_route(queue.topic)
         broker = self._cluster.broker(queue.topic, queue.broker_name)
-        response = await self._cluster.invoke(broker, requests.send(self._group, queue, body, int(time.time() * 1000)))
+        response = await self._cluster.invoke(
+            broker, message_requests.send(self._group, queue, body, int(time.time() * 1000))
+        )
         if "queueOffset" not in response.fields:
             raise RocketMQError(response.code, "the broker does not say where the message went")
         return int(response.fields["queueOffset"])

@@ -6,19 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.rocketmq.allocation import (
+from conformance.tests.rocketmq.server import stored
+from coterie.rocketmq.allocation import AllocationError, MessageQueue, averagely
+from coterie.rocketmq.queue_locks import LOCK_MAX_LIVE_MS, QueueLocks
+from coterie.rocketmq.remoting import RemotingCommand, encode
+from coterie_conformance.rocketmq.frames import FrameError, decode, read_body, read_messages
+from coterie_conformance.rocketmq.strategies import (
     STRATEGIES,
-    AllocationError,
-    MessageQueue,
-    averagely,
     by_config,
     by_machine_room,
     consistent_hash,
     machine_room_nearby,
 )
-from coterie.rocketmq.queue_locks import LOCK_MAX_LIVE_MS, QueueLocks
-from coterie.rocketmq.remoting import FrameError, RemotingCommand, decode, encode, read_body, read_messages
-from tests.rocketmq.server import stored
 
 
 def queues(count: int, broker: str = "b") -> list[MessageQueue]:

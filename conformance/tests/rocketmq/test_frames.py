@@ -12,12 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coterie.rocketmq import remoting
+from conformance.tests.rocketmq.server import stored
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import FrameError, RemotingCommand, StoredMessage, decode, encode, read_messages
+from coterie.rocketmq.remoting import ONEWAY_FLAG, RemotingCommand, encode
+from coterie_conformance.rocketmq import frames, message_requests
+from coterie_conformance.rocketmq.frames import FrameError, StoredMessage, decode, read_messages
 from tests.hostile_json import DEEP, documents
-from tests.rocketmq.server import stored
 
 NUMBERS = st.integers(-(2**31), 2**31 - 1)
 commands = st.builds(
@@ -36,7 +37,6 @@ def test_a_command_is_read_as_it_was_written(command: RemotingCommand) -> None:
     frame = encode(command)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     assert decode(frame[4:]) == command
-    assert decode(frame[4:]).is_response is (command.flag % 2 == 1)
 
 
 @given(commands, st.data())
@@ -77,9 +77,9 @@ ROUTE = {
 }
 LOCKED = {"lockOKMQSet": [{"topic": "t", "brokerName": "b", "queueId": 0}]}
 READERS: list[tuple[Callable[[RemotingCommand], Any], Any]] = [
-    (lambda response: r.route_of("t", response), ROUTE),
-    (r.consumers_of, {"consumerIdList": ["c1", "c2"]}),
-    (r.locked_of, LOCKED),
+    (lambda response: message_requests.route_of("t", response), ROUTE),
+    (message_requests.consumers_of, {"consumerIdList": ["c1", "c2"]}),
+    (message_requests.locked_of, LOCKED),
 ]
 
 
@@ -93,7 +93,7 @@ def test_a_response_of_any_shape_is_read_or_refused(read: Callable[[RemotingComm
             result = read(RemotingCommand(0, body=text.encode()))
         except FrameError:
             return
-        for value in result.addresses.items() if isinstance(result, r.TopicRoute) else result:
+        for value in result.addresses.items() if isinstance(result, message_requests.TopicRoute) else result:
             assert all(isinstance(part, str | int) for part in value)
 
     read_or_refused()
@@ -101,14 +101,14 @@ def test_a_response_of_any_shape_is_read_or_refused(read: Callable[[RemotingComm
 
 def test_a_route_with_more_queues_than_any_topic_has_is_refused() -> None:
     """Else the client would make a value for each of up to two thousand million queues."""
-    for count in (r.MAX_QUEUES, r.MAX_QUEUES + 1):
+    for count in (message_requests.MAX_QUEUES, message_requests.MAX_QUEUES + 1):
         queues = [{"brokerName": "b", "perm": 6, "readQueueNums": count}]
         response = RemotingCommand(0, body=json.dumps({**ROUTE, "queueDatas": queues}).encode())
-        if count == r.MAX_QUEUES:
-            assert len(r.route_of("t", response).queues) == count
+        if count == message_requests.MAX_QUEUES:
+            assert len(message_requests.route_of("t", response).queues) == count
         else:
             with pytest.raises(FrameError):
-                r.route_of("t", response)
+                message_requests.route_of("t", response)
 
 
 messages = st.lists(
@@ -127,7 +127,7 @@ def test_messages_are_read_as_they_are_stored(sent: list[tuple[bytes, int, int, 
 
 
 def test_a_small_message_that_unfolds_to_a_large_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remoting, "MAX_BODY_BYTES", 1_000)
+    monkeypatch.setattr(frames, "MAX_BODY_BYTES", 1_000)
     assert next(read_messages(stored(bytes(1_000), "t", 0, 0, compressed=True))).body == bytes(1_000)
     with pytest.raises(FrameError):
         list(read_messages(stored(bytes(1_001), "t", 0, 0, compressed=True)))
@@ -157,13 +157,13 @@ def test_maps_of_numbers_are_read_whatever_stands_in_them(first: dict[int, str],
 
     text = f'{{"a":{written(first)},"b":{written(second)}}}'
     expected = {name: {str(k): v for k, v in m.items()} for name, m in (("a", first), ("b", second))}
-    assert remoting.read_body(text.encode()) == expected
+    assert frames.read_body(text.encode()) == expected
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
     deep = DEEP.encode()
     with pytest.raises(FrameError):
-        remoting.read_body(deep)
+        frames.read_body(deep)
     with pytest.raises(FrameError):
         decode(struct.pack(">i", len(deep)) + deep)
 
@@ -177,5 +177,5 @@ FLAGS: Collection[RemotingCommand] = (
 
 
 def test_requests_without_a_response_carry_the_flag() -> None:
-    assert all(command.flag & remoting.ONEWAY_FLAG for command in FLAGS)
-    assert not r.lock("g", "c", [QUEUE]).flag & remoting.ONEWAY_FLAG
+    assert all(command.flag & ONEWAY_FLAG for command in FLAGS)
+    assert not r.lock("g", "c", [QUEUE]).flag & ONEWAY_FLAG
