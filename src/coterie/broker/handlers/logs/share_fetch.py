@@ -120,7 +120,7 @@ class _Parts:
             acquire_mode=request.share_acquire_mode,
             reads_committed=broker.share.settings_of(self.session.group_id).reads_committed,
         )
-        rotated = _rotated(readable, self.context.epoch)
+        rotated = rotated_partitions(readable, self.context.epoch)
         idle_ms = broker.max_idle_ms
         wait_ms = request.max_wait_ms if idle_ms < 0 else min(request.max_wait_ms, idle_ms)
         waiting = WaitingShareFetch(broker.share, fetching, self._fetched, broker.log_lines)
@@ -183,7 +183,7 @@ def _data(partition: SharedPartition, fetched: Fetched) -> SharePartitionData:
     return SharePartitionData(partition.partition, records=fetched.records, acquired_records=acquired)
 
 
-def _rotated(partitions: list[SharedPartition], epoch: int) -> list[SharedPartition]:
+def rotated_partitions(partitions: list[SharedPartition], epoch: int) -> list[SharedPartition]:
     """Each request of a session begins with another partition (Kafka's PartitionRotateStrategy)."""
     at = epoch % len(partitions) if epoch >= 1 else 0
     return partitions[at:] + partitions[:at]
