@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from coterie.console import history_page
 from coterie.console.page import markup_text
 from coterie.coordinator.journal.line import CAUSE_WORDS, FIELDS, JournalLine, cause_json
-from coterie.observer import server_log
+from coterie.observer.logs import server_log
 
 OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 texts, counts = st.text(max_size=20), st.integers(-1, 2**63)

@@ -28,7 +28,7 @@ from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.machines.ownership import OwnershipMeter, UnownedSpell, UnownedTimes, has_moved
 from coterie.member.config import MemberConfig
-from coterie.observer.server_log import rebalances
+from coterie.observer.logs.server_log import rebalances
 from coterie.pipeline.history.rebalances import generation_rows, journal_log_events, journal_rows, unowned_spells
 
 PARTITIONS = 12

@@ -10,9 +10,9 @@ import pytest
 
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.stored import from_record
+from coterie.observer.logs.server_log import LogStories, coordinator_lines
 from coterie.observer.machine import sights
 from coterie.observer.machine.observer import GroupObserver
-from coterie.observer.server_log import LogStories, coordinator_lines
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 

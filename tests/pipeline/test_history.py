@@ -24,11 +24,12 @@ from coterie.console.history_page import sections
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
-from coterie.observer import server_log
-from coterie.pipeline.history import job, record_sources, sound_batches
+from coterie.observer.logs import server_log
+from coterie.pipeline.history import job
 from coterie.pipeline.history.commits import counting
 from coterie.pipeline.history.job import Sources, run_history
-from coterie.pipeline.history.sound_batches import Piece
+from coterie.pipeline.history.reading import record_sources, sound_batches
+from coterie.pipeline.history.reading.sound_batches import Piece
 from coterie.pipeline.history.state import Moment, group_from_tables
 from coterie.pipeline.reading import log_folders
 from coterie.pipeline.tables import files

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coterie.pipeline.history.job import HistoryProgress, Sources, input_bytes, run_history
-from coterie.pipeline.history.record_sources import RECORD_BYTES
+from coterie.pipeline.history.reading.record_sources import RECORD_BYTES
 from coterie.pipeline.tables.files import row_count
 from tests.pipeline.test_history import KAFKA, folder, random_log
 from tests.test_extras import BLOCKER

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.observer.log_layouts import time_of
-from coterie.observer.server_log import NothingUnderstood, coordinator_lines, rebalances, survey
+from coterie.observer.logs.log_layouts import time_of
+from coterie.observer.logs.server_log import NothingUnderstood, coordinator_lines, rebalances, survey
 from tests.cli.test_every_command import ended
 
 KAFKAS = Path(__file__).parent / "server_logs" / "3.9.1" / "server.log"

@@ -14,7 +14,7 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.journal_sinks import FolderJournal
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.observed_journals import RANGE_BYTES, observed_ranges
-from coterie.pipeline.history.record_sources import NothingToRead
+from coterie.pipeline.history.reading.record_sources import NothingToRead
 from coterie.pipeline.tables.files import rows_of
 from coterie.testing import LocalBroker, simulate
 from tests.observer import stories

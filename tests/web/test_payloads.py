@@ -12,8 +12,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.web.payloads import SHOWN_BYTES, payload
-from coterie.web.schema_registry import HEAD, SchemaRegistry
+from coterie.web.records.payloads import SHOWN_BYTES, payload
+from coterie.web.records.schema_registry import HEAD, SchemaRegistry
 
 ORDER = {
     "type": "record",

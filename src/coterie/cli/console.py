@@ -156,7 +156,7 @@ async def _serve(
 ) -> None:
     from coterie.client import Admin
     from coterie.web.observed_feed import ObservedFeed
-    from coterie.web.schema_registry import SchemaRegistry
+    from coterie.web.records.schema_registry import SchemaRegistry
     from coterie.web.server import ConsoleServer
 
     async with Admin(client) as admin:

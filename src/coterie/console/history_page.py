@@ -14,8 +14,8 @@ from coterie.console.timeline_page import TIMELINE_NOTE, timeline_section
 from coterie.coordinator.journal.line import CAUSE_TITLES, JournalLine
 from coterie.coordinator.journal.timeline import Band, BandPhase, Spell, Timeline, owner_name
 from coterie.machines.ownership import UnownedSpell, unowned_text
-from coterie.observer.server_log import rebalances as server_log_events
-from coterie.pipeline.history.decoding import CONSUMER_GROUP
+from coterie.observer.logs.server_log import rebalances as server_log_events
+from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.rebalances import journal_log_events, unowned_spells
 from coterie.pipeline.tables.files import rows_of
 from coterie.text.quantity import quantity

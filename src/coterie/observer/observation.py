@@ -13,7 +13,7 @@ from coterie.client.types import TopicPartition
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, RequestRate
 from coterie.observer.group_descriptions import now_ms
-from coterie.observer.log_following import LogFollower
+from coterie.observer.logs.log_following import LogFollower
 from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.machine.sights import Logged, Sight, Tick
 from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, offsets_tail

@@ -20,8 +20,8 @@ from coterie.web.feed import GroupFeed
 from coterie.web.guards import SIGN_IN, Guards, add_headers, refuse_other_origins
 from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
-from coterie.web.record_reading import RecordReader
-from coterie.web.schema_registry import SchemaRegistry
+from coterie.web.records.record_reading import RecordReader
+from coterie.web.records.schema_registry import SchemaRegistry
 from coterie.web.what_if import DeployPredictions, UnfitDeploy
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address

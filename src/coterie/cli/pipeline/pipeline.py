@@ -173,7 +173,7 @@ def keys(**options: Any) -> None:
 def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     """Raises BadParameter for folders without records of __consumer_offsets."""
     if value:
-        from coterie.pipeline.history.record_sources import NothingToRead, offsets_folders
+        from coterie.pipeline.history.reading.record_sources import NothingToRead, offsets_folders
 
         try:
             offsets_folders(value)
@@ -271,7 +271,7 @@ def _report_unreadable(out: Path) -> None:
 
 def _survey(files: tuple[Path, ...]) -> None:
     """Says what each log file has. Raises UsageError where no line of them is understood."""
-    from coterie.observer.server_log import FILES_NAMED, NothingUnderstood, survey
+    from coterie.observer.logs.server_log import FILES_NAMED, NothingUnderstood, survey
 
     if not files:
         return

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.coordinator.journal.evidence import OBSERVED
+from coterie.observer.logs.server_log import cause_of as kind_of
 from coterie.observer.machine.rules import Cause, cause_of
-from coterie.observer.server_log import cause_of as kind_of
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
 _MEMBER = re.compile(r"\b[Mm]ember (?P<member>\S+?)(?= |,|;|\)|$)")
@@ -17,7 +17,7 @@ _BETWEEN = re.compile(r"; (?!client reason: )")
 
 
 def causes_in_log(row: Mapping[str, Any], members: Mapping[str, MemberMetadata]) -> list[Cause]:
-    """Of a row of `coterie.observer.server_log`: one for each of its reasons that has a known wording. ``members``: those
+    """Of a row of `coterie.observer.logs.server_log`: one for each of its reasons that has a known wording. ``members``: those
     before and after, by member id."""
     causes = []
     for reason in _BETWEEN.split(row["why"] or ""):

@@ -47,7 +47,7 @@ class Described:
 
 @value
 class Logged:
-    """A rebalance that a broker's log reports: a row of `coterie.observer.server_log`."""
+    """A rebalance that a broker's log reports: a row of `coterie.observer.logs.server_log`."""
 
     time_ms: int
     row: Mapping[str, Any]

@@ -15,8 +15,8 @@ from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssi
 from coterie.coordinator.consumer.stored import event_of
 from coterie.coordinator.stored_consumer_groups import from_bytes
 from coterie.machines.ownership import PartitionOwners, count_moved
-from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.origins import origin_in_offsets
+from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import (
     ASSIGNMENTS,
     EPOCHS,

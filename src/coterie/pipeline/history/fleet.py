@@ -14,8 +14,8 @@ from coterie.observer.machine.known import Life
 from coterie.observer.machine.rules import RESTART_MS, is_deploy, restarts_of
 from coterie.pipeline.history.fleet_tables import FLEET_CAUSES, FLEET_DEPLOYS, FLEET_GROUPS
 from coterie.pipeline.history.job import frames_of
+from coterie.pipeline.history.reading.record_sources import JOURNAL, RECORD_BYTES
 from coterie.pipeline.history.rebalances import ENDS
-from coterie.pipeline.history.record_sources import JOURNAL, RECORD_BYTES
 from coterie.pipeline.history.tables import REBALANCES, TENURES
 from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.pipeline.tables.files import row_count

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
-from coterie.pipeline.history.decoding import UNREADABLE
+from coterie.pipeline.history.reading.decoding import UNREADABLE
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
 from coterie.pipeline.tables.ddl import arrow_schema

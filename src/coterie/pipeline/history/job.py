@@ -23,17 +23,16 @@ from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.pipeline.history import commits as c
 from coterie.pipeline.history import (
     consumer_groups,
-    ends,
     group_metadata,
     observed_journals,
     ownership,
     rebalances,
-    record_sources,
     server_log,
     state,
     topic_ids,
 )
-from coterie.pipeline.history.decoding import CONSUMER_GROUP
+from coterie.pipeline.history.reading import ends, record_sources
+from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, REBALANCES
 from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.tables.files import batches_of, row_count, rows_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.observer.journal_folders import JOURNAL_FILE, journal_folder
-from coterie.pipeline.history.record_sources import JOURNAL, LogRange, NothingToRead, broker_ranges
+from coterie.pipeline.history.reading.record_sources import JOURNAL, LogRange, NothingToRead, broker_ranges
 from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.pipeline.tables.frame import Frame

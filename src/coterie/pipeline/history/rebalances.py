@@ -16,9 +16,9 @@ from coterie.coordinator.journal.group_ownership import GenerationChange, GroupO
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.coordinator.journal.stored_changes import member_name, stored_change
 from coterie.machines.ownership import UnownedSpell
-from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value
 from coterie.pipeline.history.origins import BROKER, origin_in_offsets
+from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.pipeline.tables.frame import Frame

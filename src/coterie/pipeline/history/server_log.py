@@ -1,4 +1,4 @@
-"""The coordinator's lines of Apache Kafka's own log -> LOG_EVENTS, as `coterie.observer.server_log` reads them."""
+"""The coordinator's lines of Apache Kafka's own log -> LOG_EVENTS, as `coterie.observer.logs.server_log` reads them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from coterie.observer.server_log import coordinator_lines, rebalances
+from coterie.observer.logs.server_log import coordinator_lines, rebalances
 from coterie.pipeline.history.tables import LOG_EVENTS
 from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.pipeline.tables.frame import Frame, Frames

@@ -20,7 +20,7 @@ from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.pipeline.history import topic_ids
-from coterie.pipeline.history.decoding import CONSUMER_GROUP, UNREADABLE
+from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP, UNREADABLE
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.offsets import id_text
 from coterie.pipeline.tables.ddl import arrow_schema, column_names

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from coterie.client.errors import KafkaError
-from coterie.pipeline.history.sound_batches import UnreadableBatch, walk
+from coterie.pipeline.history.reading.sound_batches import UnreadableBatch, walk
 from coterie.pipeline.offsets import LATEST
 from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.reading.log_folders import FileRange

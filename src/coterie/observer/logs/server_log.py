@@ -14,7 +14,7 @@ from typing import Any
 
 from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES
-from coterie.observer.log_layouts import LoggedLine, logged_lines, time_of
+from coterie.observer.logs.log_layouts import LoggedLine, logged_lines, time_of
 from coterie.text.quantity import quantity
 
 Row = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 from coterie.client import Admin, Consumer, Record, TopicPartition
 from coterie.client.errors import CorruptBatchError
-from coterie.web.payloads import Payload, payload
-from coterie.web.schema_registry import SchemaRegistry
+from coterie.web.records.payloads import Payload, payload
+from coterie.web.records.schema_registry import SchemaRegistry
 
 MOST_RECORDS = 200
 WAIT_S, POLL_MS = 3.0, 500

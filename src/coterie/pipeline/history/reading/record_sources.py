@@ -11,8 +11,8 @@ from typing import Any
 
 from coterie.client.settings.settings import ClientSettings, client_settings
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
-from coterie.pipeline.history.decoding import OffsetsDecoder
-from coterie.pipeline.history.sound_batches import Piece, UnreadableBatch, read_file, unfolded
+from coterie.pipeline.history.reading.decoding import OffsetsDecoder
+from coterie.pipeline.history.reading.sound_batches import Piece, UnreadableBatch, read_file, unfolded
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
 from coterie.pipeline.offsets import EARLIEST, LATEST
 from coterie.pipeline.options.options import SourceOptions

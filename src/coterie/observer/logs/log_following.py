@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie.observer.log_layouts import logged_line
-from coterie.observer.server_log import MENTION, LogStories, coordinator_line
+from coterie.observer.logs.log_layouts import logged_line
+from coterie.observer.logs.server_log import MENTION, LogStories, coordinator_line
 
 PIECE_BYTES = 1 << 20
 

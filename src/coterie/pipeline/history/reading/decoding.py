@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
 from coterie.coordinator.stored_consumer_groups import from_bytes
-from coterie.pipeline.history.sound_batches import UnreadableBatch
+from coterie.pipeline.history.reading.sound_batches import UnreadableBatch
 from coterie.records.arrow_arrays import (
     arrow_array,
     batch_of_rows,

@@ -17,8 +17,15 @@ from urllib.parse import quote
 import aiohttp
 
 from coterie.runtime.extras import require
-from coterie.web.payloads import Payload, hexadecimal, payload
-from coterie.web.schema_readers import DECODING_S, SCHEMAS_KEPT, Schema, UnreadableValue, limit_memory, read_value
+from coterie.web.records.payloads import Payload, hexadecimal, payload
+from coterie.web.records.schema_readers import (
+    DECODING_S,
+    SCHEMAS_KEPT,
+    Schema,
+    UnreadableValue,
+    limit_memory,
+    read_value,
+)
 
 MAGIC, HEAD = 0, struct.Struct(">bI")
 READ_BYTES = 1024 * 1024  # of a value, at most

@@ -10,7 +10,7 @@ import signal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from coterie.web.payloads import indented
+from coterie.web.records.payloads import indented
 
 DECODING_S = 1.0  # of processor time, for a value
 MEMORY_BYTES = 2 * 1024**3  # of the process
