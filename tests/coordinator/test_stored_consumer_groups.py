@@ -29,7 +29,7 @@ from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import from_record, record_text, to_record
 from coterie.coordinator.stored_consumer_groups import (
     RECORD_KINDS,
-    ConsumerGroupRecord,
+    GroupRecord,
     from_bytes,
     text_of,
     to_bytes,
@@ -64,7 +64,7 @@ def kind_of(record: BatchRecord) -> int:
     return int.from_bytes((record.key or b"")[:2], "big")
 
 
-def of_consumer_groups() -> Iterator[tuple[BatchRecord, ConsumerGroupRecord]]:
+def of_consumer_groups() -> Iterator[tuple[BatchRecord, GroupRecord]]:
     for record in recorded():
         if kind_of(record) in (3, 4, 5, 6, 7, 8, 16):
             read = from_bytes(record.key or b"", record.value)
@@ -153,7 +153,7 @@ def test_topics_before_41_are_read() -> None:
     topics = ConsumerGroupPartitionMetadataValue(
         [TopicMetadata(bytes(16), "orders", 3, [PartitionMetadata(0, ["r1"])])]
     )
-    record = ConsumerGroupRecord(ConsumerGroupPartitionMetadataKey("g"), topics)
+    record = GroupRecord(ConsumerGroupPartitionMetadataKey("g"), topics)
     assert record_text(*to_bytes(record)) == "consumer group g topics orders(3)"
     assert event_of(record) == PartitionMetadataStored()
 
@@ -177,7 +177,7 @@ def test_any_record_is_read_as_it_was_written() -> None:
         rng = random.Random(seed)
         key, value = rng.choice(RECORD_KINDS)
         held = random_struct(value, 0, rng) if rng.random() < 0.8 else None
-        record = ConsumerGroupRecord(random_struct(key, key.versions.first, rng), held)
+        record = GroupRecord(random_struct(key, key.versions.first, rng), held)
         assert from_bytes(*to_bytes(record)) == record
         assert record_text(*to_bytes(record)).startswith("consumer group ")
 
@@ -206,7 +206,7 @@ def test_any_current_assignment_is_written_as_its_messages() -> None:
         epochs = rng.randrange(-2, 2**31), rng.randrange(-1, 2**31)
         state = rng.choice(list(ConsumerMemberState))
         value = ConsumerGroupCurrentMemberAssignmentValue(*epochs, state, owned(assigned), owned(pending))
-        expected = to_bytes(ConsumerGroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), value))
+        expected = to_bytes(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), value))
         event = CurrentStored(member_id, CurrentAssignment(*epochs, state, assigned, pending))
         stored = to_record(group_id, event)
         assert stored is not None
@@ -255,7 +255,7 @@ def test_a_member_of_its_records() -> None:
     value = ConsumerGroupMemberMetadataValue(
         "instance", "rack", "client", "/host", ["foo", "bar"], "regex", 1_000, "range", classic
     )
-    event = event_of(ConsumerGroupRecord(ConsumerGroupMemberMetadataKey("g", "m"), value))
+    event = event_of(GroupRecord(ConsumerGroupMemberMetadataKey("g", "m"), value))
     group = ConsumerGroup("g")
     replay_consumer(group, event, 0)
     assert group.members["m"].subscription == ConsumerSubscription(
@@ -277,7 +277,7 @@ def test_what_a_member_has_by_its_record() -> None:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         10, 9, 1, [OwnedPartitions(first, [0, 1, 2])], [OwnedPartitions(second, [3, 4, 5])]
     )
-    event = event_of(ConsumerGroupRecord(ConsumerGroupCurrentMemberAssignmentKey("g", "m"), value))
+    event = event_of(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey("g", "m"), value))
     assert isinstance(event, CurrentStored)
     assert (event.current.member_epoch, event.current.previous_member_epoch) == (10, 9)
     assert event.current.assigned == dict.fromkeys([(first, 0), (first, 1), (first, 2)], 10)
@@ -292,7 +292,7 @@ def test_partitions_without_epochs() -> None:
         value = ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch, 4, 77, [OwnedPartitions(topic, [0, 1], epochs)], []
         )
-        event = event_of(ConsumerGroupRecord(key, value))
+        event = event_of(GroupRecord(key, value))
         assert isinstance(event, CurrentStored)
         assert event.current.state == ConsumerMemberState.UNKNOWN
         stamped = [event.current.assigned[topic, 0], event.current.assigned[topic, 1]]

@@ -12,6 +12,7 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
@@ -71,4 +72,5 @@ Command = (
     | TopicsDeleted
     | ConsumerGroupHeartbeatRequest
     | RegexesResolved
+    | StreamsGroupHeartbeatRequest
 )

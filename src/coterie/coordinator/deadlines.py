@@ -13,6 +13,7 @@ from coterie.coordinator.consumer.leave import EXPIRY_RETRY_MS
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group
+from coterie.coordinator.streams.state import StreamsGroup
 
 
 class Timed(Protocol):
@@ -30,7 +31,7 @@ SWEPT_FROM = 1_024  # entries
 
 def _timed(group: AnyGroup, member_id: str) -> Timed | None:
     """What has the deadline of a member, or of a member id that is reserved."""
-    if isinstance(group, ConsumerGroup):
+    if not isinstance(group, Group):
         return group.timers.get(member_id)
     return group.members.get(member_id) or group.reservations.get(member_id)
 
@@ -63,7 +64,7 @@ class Deadlines:
         if group is None:
             return False
         if not member_id:
-            return isinstance(group, Group) and group.queued_ms == time_ms
+            return not isinstance(group, ConsumerGroup) and group.queued_ms == time_ms
         holder = _timed(group, member_id)
         return holder is not None and holder.queued_ms == time_ms
 
@@ -72,20 +73,20 @@ class Deadlines:
         if holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms:
             self.queue(group_id, member_id, holder)
 
-    def queue_group(self, group: Group, settled_ms: int) -> None:
+    def queue_group(self, group: Group | StreamsGroup, settled_ms: int) -> None:
         """The same for the group's own deadline, but for one up to ``settled_ms``: the group is settled at that time next."""
         deadline_ms = group.next_deadline_ms()
         if deadline_ms is not None and deadline_ms > settled_ms:
             self._queue_group_at(group, deadline_ms)
 
-    def queue_group_again(self, group: Group, now_ms: int) -> None:
+    def queue_group_again(self, group: Group | StreamsGroup, now_ms: int) -> None:
         """The same where a deadline may have passed and not be met, since a record could not be written: then EXPIRY_RETRY_MS
         from now."""
         deadline_ms = group.next_deadline_ms()
         if deadline_ms is not None:
             self._queue_group_at(group, deadline_ms if deadline_ms > now_ms else now_ms + EXPIRY_RETRY_MS)
 
-    def _queue_group_at(self, group: Group, time_ms: int) -> None:
+    def _queue_group_at(self, group: Group | StreamsGroup, time_ms: int) -> None:
         if group.queued_ms < 0 or time_ms < group.queued_ms:
             group.queued_ms = time_ms
             self._push(time_ms, group.group_id, "")
@@ -102,7 +103,7 @@ class Deadlines:
             group = self._group_of(group_id)
             if group is None or not self._is_good(*entry):
                 continue
-            if isinstance(group, Group) and not member_id:
+            if not isinstance(group, ConsumerGroup) and not member_id:
                 group.queued_ms = -1
                 try:
                     if (group.next_deadline_ms() or now_ms + 1) <= now_ms:

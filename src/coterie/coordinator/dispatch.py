@@ -1,5 +1,5 @@
-"""A group is of the classic protocol or of the consumer protocol: which function decides a command for it, and what turns one
-kind into the other."""
+"""A group is of the classic protocol, of the consumer protocol or of Kafka Streams: which function decides a command for it,
+and what turns one kind into another."""
 
 from __future__ import annotations
 
@@ -48,6 +48,12 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Rep
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
+from coterie.coordinator.streams.delete import decide_delete_streams_group, decide_expire_streams_offsets
+from coterie.coordinator.streams.heartbeat import decide_streams_heartbeat
+from coterie.coordinator.streams.leave import decide_streams_expired, streams_tombstones
+from coterie.coordinator.streams.member_checks import check_streams_request
+from coterie.coordinator.streams.state import StreamsGroup
+from coterie.coordinator.streams.steps import decide_initial_target
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -57,9 +63,10 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
-_OF_MEMBERS = (ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
+_OF_MEMBERS = (ConsumerGroupHeartbeatRequest, StreamsGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
 
 
 def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
@@ -83,13 +90,19 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
         case DeleteGroup():
             if isinstance(group, Group):
                 outcome = decide_delete_group(group, exists)
-            else:
+            elif isinstance(group, ConsumerGroup):
                 outcome = decide_delete_consumer_group(group, exists)
+            else:
+                outcome = decide_delete_streams_group(group, exists)
             response = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])
             outcome.replies.append(Reply(ctx.token, response))
             return outcome
         case _ if isinstance(group, ConsumerGroup):
             return _mapping_store_errors(_decide_consumer(group, exists, command, ctx, config), command, ctx)
+        case StreamsGroupHeartbeatRequest() if isinstance(group, Group):
+            return _mapping_store_errors(_become_streams(group, exists, command, ctx, config), command, ctx)
+        case _ if isinstance(group, StreamsGroup):
+            return _mapping_store_errors(_decide_streams(group, exists, command, ctx, config), command, ctx)
         case ConsumerGroupHeartbeatRequest():
             return _mapping_store_errors(_become_consumer(group, exists, command, ctx, config), command, ctx)
         case _:
@@ -147,6 +160,34 @@ def _decide_consumer(
             return decide_regexes_resolved(group, command, ctx)
         case ExpireOffsets():
             return decide_expire_consumer_offsets(group, ctx.now_ms, config)
+        case StreamsGroupHeartbeatRequest():
+            check_streams_request(command)
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a streams group.")
+        case _:
+            return Outcome()
+
+
+def _decide_streams(
+    group: StreamsGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    match command:
+        case StreamsGroupHeartbeatRequest():
+            return decide_streams_heartbeat(group, exists, command, ctx, config)
+        case DeadlineExpired() if command.member_id:
+            return decide_streams_expired(group, command.member_id, ctx, at_once=command.at_once)
+        case DeadlineExpired():
+            return decide_initial_target(group, ctx, config)
+        case ExpireOffsets():
+            return decide_expire_streams_offsets(group, ctx.now_ms, config)
+        case JoinGroupRequest() if not group.members:
+            return _become_classic(group, command, ctx, config)
+        case JoinGroupRequest():
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        case ConsumerGroupHeartbeatRequest():
+            check_request(command, ctx.api_version, config.consumer_group_assignors)
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+        case HeartbeatRequest() | SyncGroupRequest() | LeaveGroupRequest():
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         case _:
             return Outcome()
 
@@ -174,10 +215,24 @@ def _become_consumer(
     return outcome
 
 
+def _become_streams(
+    group: Group, exists: bool, request: StreamsGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """A member of Kafka Streams joins: a group without members is replaced, one with members is not. Raises Refusal."""
+    check_streams_request(request)
+    if exists and (request.member_epoch != JOIN_GROUP_EPOCH or group.phase != Phase.EMPTY):
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a streams group.")
+    outcome = decide_streams_heartbeat(StreamsGroup(group.group_id), False, request, ctx, config)
+    if exists:
+        outcome.events.insert(0, e.GroupRemoved(Cause("upgraded"), group.protocol_type is not None))
+    return outcome
+
+
 def _become_classic(
-    group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
+    group: ConsumerGroup | StreamsGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """A group without members becomes one of the classic protocol and keeps its offsets. Raises Refusal."""
     outcome = decide_join(Group(group.group_id), False, request, ctx, config)
-    outcome.events[:0] = tombstones(group, Cause("downgraded"))
+    cause = Cause("downgraded")
+    outcome.events[:0] = tombstones(group, cause) if isinstance(group, ConsumerGroup) else streams_tombstones(cause)
     return outcome

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
+from coterie.coordinator.streams.events import StreamsEvent
 from coterie.machines.values import value
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
@@ -188,4 +189,5 @@ Event = (
     | TransactionalOffsetStored
     | TransactionEnded
     | ConsumerEvent
+    | StreamsEvent
 )

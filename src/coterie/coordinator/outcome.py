@@ -13,6 +13,7 @@ from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.state import Token
+from coterie.coordinator.streams.tasks import ConfiguredInternalTopic
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 
@@ -43,6 +44,18 @@ class CoordinatorConfig:
     group_consumer_regex_refresh_interval_ms: int = 600_000
     consumer_group_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=lambda: SERVER_ASSIGNORS)
+    # Of streams groups (KIP-1071). The first assignor is that of groups that name none.
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_max_size: int = 2**31 - 1
+    group_streams_num_standby_replicas: int = 0
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_task_offset_interval_ms: int = 60_000
+    group_streams_acceptable_recovery_lag: int = 10_000
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = ()
+    group_streams_assignors: tuple[str, ...] = ("sticky",)
+    streams_assignor_name: str | None = None  # of the group itself
     regex_problem: Callable[[str], str | None] = lambda regex: None  # why it cannot be compiled
 
 
@@ -79,6 +92,8 @@ class Outcome:
 
     ``resolve`` are regular expressions whose topics the driver is to look up and submit as `RegexesResolved`.
 
+    ``internal_topics`` are those that the driver is to create before it responds: their errors go into the response.
+
     ``on_append_error`` gives the outcome where the records cannot be appended; None: the response carries the error."""
 
     events: list[Event] = field(default_factory=list)
@@ -87,5 +102,6 @@ class Outcome:
     producer: tuple[int, int] | None = None
     divisible: bool = False
     resolve: frozenset[str] = frozenset()
+    internal_topics: tuple[ConfiguredInternalTopic, ...] = ()
     is_heartbeat: bool = False
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

@@ -10,6 +10,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.commit import commit_refused
 from coterie.coordinator.offsets.transactional import txn_commit_refused
 from coterie.coordinator.state import UNKNOWN_MEMBER, GroupOffsets
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
@@ -23,6 +24,10 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGro
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.streams.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 # A member keeps its membership while the partition loads (scenario testRequestHandlingWhileLoadingInProgress).
@@ -34,11 +39,11 @@ _WITHOUT_A_GROUP = (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOU
 def refuse(command: Command, code: ErrorCode, message: str | None = None, group: GroupOffsets | None = None) -> Message:
     """The response to a command that is refused with ``code``, by ``group`` where it was that. COORDINATOR_LOAD_IN_PROGRESS is
     answered to a Heartbeat as NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does. To a
-    JoinGroup a group of the consumer protocol with members names no member id, as Kafka's GroupMetadataManager, which throws
+    JoinGroup a group of another kind with members names no member id, as Kafka's GroupMetadataManager, which throws
     there what it answers for others."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = _WHILE_LOADING.get(type(command), code)
-    if isinstance(command, JoinGroupRequest) and isinstance(group, ConsumerGroup) and group.members:
+    if isinstance(command, JoinGroupRequest) and isinstance(group, ConsumerGroup | StreamsGroup) and group.members:
         member_id = command.member_id if code in _WITHOUT_A_GROUP else UNKNOWN_MEMBER
         return join_refused(command, code, member_id)
     return response_with(command, code, message)
@@ -65,5 +70,7 @@ def response_with(command: Command, code: ErrorCode, message: str | None = None)
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
         case ConsumerGroupHeartbeatRequest():
             return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
+        case StreamsGroupHeartbeatRequest():
+            return StreamsGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
         case _:
             raise AssertionError(f"{command} has no request to refuse")

@@ -1,4 +1,4 @@
-"""The only code that changes a group of either kind, and the offsets that both kinds have: by an event of a decision, a record
+"""The only code that changes a group of any kind, and the offsets that all kinds have: by an event of a decision, a record
 of the log, a new session. Nothing else assigns to a group or its members (`tests/coordinator/test_replay.py`).
 
 Theory: a group is the fold of its events, and the log keeps the hard ones. If a decision changed the group by other
@@ -13,14 +13,14 @@ waiting requests is not in it and does not survive a load, as in Kafka.
 Offsets belong to the group id, not to the group: a group of the other kind in its place takes them over, and they may
 outlive the group as those of simple consumers.
 
-What is ugly: the two kinds of group replace each other under one id, so both functions return the group in force and
+What is ugly: the kinds of group replace each other under one id, so both functions return the group in force and
 every caller has to keep it. A heartbeat is not an event, since it would be the most frequent one and changes nothing that
 is stored: `restart_session` writes the deadline into the member directly, the one change beside the events.
 """
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TypeVar, get_args
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.replay import replay
@@ -29,10 +29,15 @@ from coterie.coordinator.consumer.replay import removals_before, replay_consumer
 from coterie.coordinator.consumer.state import ConsumerGroup, MemberTimers
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
 from coterie.coordinator.state import Group, Member
+from coterie.coordinator.streams import events as s
+from coterie.coordinator.streams.replay import replay_streams, streams_removals_before
+from coterie.coordinator.streams.state import StreamsGroup
 
-AnyGroup = Group | ConsumerGroup
+AnyGroup = Group | ConsumerGroup | StreamsGroup
+K = TypeVar("K", Group, ConsumerGroup, StreamsGroup)
 OFFSET_EVENTS = get_args(OffsetEvent)
 CONSUMER_EVENTS = frozenset(get_args(c.ConsumerEvent))
+STREAMS_EVENTS = frozenset(get_args(s.StreamsEvent))
 REMOVALS = (
     c.GroupEpochRemoved,
     c.PartitionMetadataRemoved,
@@ -48,12 +53,16 @@ def replay_event(group: AnyGroup, event: e.Event, now_ms: int) -> AnyGroup:
     """Applies ``event``, none of offsets, which happened at ``now_ms``; returns the group in force, a new one where the event
     is of the other kind."""
     if type(event) in CONSUMER_EVENTS:  # isinstance would look at each of them, for each event of a classic group
-        if isinstance(group, Group):
-            group = _consumer_group(group.group_id, group)
+        if not isinstance(group, ConsumerGroup):
+            group = _of_kind(ConsumerGroup, group.group_id, group)
         replay_consumer(group, event, now_ms)  # type: ignore[arg-type]
+    elif type(event) in STREAMS_EVENTS:
+        if not isinstance(group, StreamsGroup):
+            group = _of_kind(StreamsGroup, group.group_id, group)
+        replay_streams(group, event, now_ms)  # type: ignore[arg-type]
     else:
-        if isinstance(group, ConsumerGroup):
-            group = _classic_group(group.group_id, group)
+        if not isinstance(group, Group):
+            group = _of_kind(Group, group.group_id, group)
         replay(group, event, now_ms)
     return group
 
@@ -70,33 +79,35 @@ def replay_record(group_id: str, group: AnyGroup | None, event: e.Event, timesta
         if not isinstance(group, ConsumerGroup):
             if isinstance(event, REMOVALS):
                 return group  # the tombstone of what a group of that kind never had is nothing
-            group = _consumer_group(group_id, group)
+            group = _of_kind(ConsumerGroup, group_id, group)
         for missing in removals_before(group, event):
             replay_consumer(group, missing, timestamp_ms)
         replay_consumer(group, event, timestamp_ms)
+    elif isinstance(event, s.StreamsEvent):
+        if not isinstance(group, StreamsGroup):
+            if isinstance(event, s.STREAMS_REMOVALS):
+                return group
+            group = _of_kind(StreamsGroup, group_id, group)
+        for lost in streams_removals_before(group, event):
+            replay_streams(group, lost, timestamp_ms)
+        replay_streams(group, event, timestamp_ms)
     else:
         if isinstance(event, e.GroupRemoved) and not isinstance(group, Group):
-            return group  # of a group that is gone, or has become one of the consumer protocol since
+            return group  # of a group that is gone, or has become one of another kind since
         # A record is the whole group: nothing of an earlier record's members may shine through.
-        group = _classic_group(group_id, group)
+        group = _of_kind(Group, group_id, group)
         replay(group, event, timestamp_ms)
     if not group.is_dead:
         return group
     # Offsets may outlive their group's records: then it is a group of simple consumers.
-    return _classic_group(group_id, group) if group.offsets or group.pending_offsets else None
+    return _of_kind(Group, group_id, group) if group.offsets or group.pending_offsets else None
 
 
-def _classic_group(group_id: str, before: AnyGroup | None) -> Group:
-    """A new one with the offsets of the group in whose place it comes."""
+def _of_kind(kind: type[K], group_id: str, before: AnyGroup | None) -> K:
+    """A new group of that kind with the offsets of the group in whose place it comes."""
     if before is None:
-        return Group(group_id)
-    return Group(group_id, before.offsets, before.pending_offsets, before.pending_order)
-
-
-def _consumer_group(group_id: str, before: AnyGroup | None) -> ConsumerGroup:
-    if before is None:
-        return ConsumerGroup(group_id)
-    return ConsumerGroup(group_id, before.offsets, before.pending_offsets, before.pending_order)
+        return kind(group_id)
+    return kind(group_id, before.offsets, before.pending_offsets, before.pending_order)
 
 
 def restart_session(
@@ -104,7 +115,7 @@ def restart_session(
 ) -> Member | MemberTimers | None:
     """The member's session ends at ``deadline_ms`` from now on. A heartbeat does no more than that, and measures the member's
     interval, so no event is made of it. Returns what has the deadline; None for an id without a session, as a reserved one."""
-    if isinstance(group, ConsumerGroup):
+    if not isinstance(group, Group):
         timers = group.timers.get(member_id)
         if timers is not None:
             timers.session_ms = deadline_ms

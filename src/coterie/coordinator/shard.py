@@ -26,12 +26,16 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import OFFSET_EVENTS, AnyGroup, replay_event, replay_record, restart_session
 from coterie.coordinator.state import Cause, Group
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
+from coterie.coordinator.streams.events import STREAMS_TIMER_EVENTS, InitialDelaySet, TaskTargetRemoved
+from coterie.coordinator.streams.replay import restart_streams_timers
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.machines.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
@@ -76,11 +80,17 @@ class _OpenTransaction(NamedTuple):
 _JOINED = (e.MemberJoined, e.StaticMemberReplaced)
 # Events after which there is a new deadline: a member's, or the group's own.
 _WATCHED = frozenset({*_JOINED, e.MemberIdReserved, e.RebalanceStarted, e.JoinPhaseExtended, e.GenerationFormed})
+_TIMER_EVENTS = (*c.TIMER_EVENTS, *STREAMS_TIMER_EVENTS)
+_NEW_GROUPS: dict[type, type[AnyGroup]] = {
+    ConsumerGroupHeartbeatRequest: ConsumerGroup,
+    StreamsGroupHeartbeatRequest: StreamsGroup,
+}
 _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
 class Shard:
-    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``consumer_groups``.
+    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, in ``consumer_groups``, or in
+    ``streams_groups``.
     ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
     that has this partition (KIP-890); None where only the groups are of interest. ``own_configs`` are those of groups with
     settings of their own."""
@@ -96,6 +106,7 @@ class Shard:
         self._verify = verify
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self.streams_groups: dict[str, StreamsGroup] = {}
         self._deadlines = Deadlines(self.group)
         self.next_deadline_ms = self._deadlines.next_ms  # when to call `expired` next; may be early, never late
         self._keys = KeyReader()
@@ -104,33 +115,40 @@ class Shard:
     # -- commands ------------------------------------------------------------------------------------------------
 
     def group(self, group_id: str) -> AnyGroup | None:
-        """The group, of either kind."""
-        return self.groups.get(group_id) or self.consumer_groups.get(group_id)
+        """The group, of any kind."""
+        return self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
+
+    @property
+    def needs_topics(self) -> bool:
+        """Whether it has groups whose decisions depend on the broker's topics."""
+        return bool(self.consumer_groups or self.streams_groups)
 
     def every_group(self) -> list[AnyGroup]:
-        """The groups of both kinds."""
-        return [*self.groups.values(), *self.consumer_groups.values()]
+        """The groups of all kinds."""
+        return [*self.groups.values(), *self.consumer_groups.values(), *self.streams_groups.values()]
 
     def _keep(self, group: AnyGroup) -> None:
-        """Takes the group in, in the place of one of the other kind."""
+        """Takes the group in, in the place of one of another kind."""
         self._drop(group.group_id)
         if isinstance(group, Group):
             self.groups[group.group_id] = group
-        else:
+        elif isinstance(group, ConsumerGroup):
             self.consumer_groups[group.group_id] = group
+        else:
+            self.streams_groups[group.group_id] = group
 
     def _drop(self, group_id: str) -> None:
         self.groups.pop(group_id, None)
         self.consumer_groups.pop(group_id, None)
+        self.streams_groups.pop(group_id, None)
 
     def decide(self, command: Command, ctx: Context) -> Decision:
         """Decides; changes nothing. A refusal is a decision whose only content is the response."""
         group_id = command.group_id  # looked up as by `group`, without a call
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
+        group = self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
         exists = group is not None
         if group is None:
-            joins = isinstance(command, ConsumerGroupHeartbeatRequest)
-            group = ConsumerGroup(command.group_id) if joins else Group(command.group_id)
+            group = _NEW_GROUPS.get(type(command), Group)(command.group_id)
         try:
             if isinstance(command, TxnOffsetCommitRequest):
                 refuse_unnamed(group)
@@ -154,7 +172,7 @@ class Shard:
     def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
         """The outcome in place of a decision whose records could not be appended, for the append's error ``code``. A group that
         was to be settled by it is settled again later."""
-        if isinstance(decision.group, Group):
+        if not isinstance(decision.group, ConsumerGroup):
             self._deadlines.queue_group_again(decision.group, decision.now_ms)
         instead = decision.outcome.on_append_error
         if instead is not None:
@@ -180,9 +198,9 @@ class Shard:
                 queued_ms = holder.queued_ms
                 if deadline_ms < queued_ms or queued_ms < 0:  # a member's other timers are queued already
                     self._deadlines.queue(group.group_id, member_id, holder)
-        if steps and isinstance(group, ConsumerGroup):
+        if steps and not isinstance(group, Group):
             for step in steps:
-                if isinstance(step.event, c.TIMER_EVENTS):
+                if isinstance(step.event, _TIMER_EVENTS):
                     timers = group.timers.get(step.event.member_id)
                     if timers is not None:
                         self._deadlines.queue_earlier(group.group_id, step.event.member_id, timers)
@@ -203,6 +221,8 @@ class Shard:
             if replayed is not group:
                 group = replayed
                 self._keep(group)
+            if isinstance(event, InitialDelaySet) and isinstance(group, StreamsGroup):
+                self._deadlines.queue_group(group, now_ms)
             if type(event) in _WATCHED and isinstance(group, Group):  # the others' sessions begin with the deadlines
                 self._watch(group, event, now_ms)
             steps.append(Step(group_id, event, before, group.phase, group.generation))
@@ -237,8 +257,8 @@ class Shard:
         return [(producer_id, known.epoch) for producer_id, known in self._in_transaction.items()]
 
     def settle(self, group: AnyGroup, now_ms: int) -> Decision | None:
-        """The transition that a classic group's state triggers now; to be called until None. A group of the consumer protocol
-        moves by its heartbeats alone."""
+        """The transition that a classic group's state triggers now; to be called until None. The others
+        move by their heartbeats alone."""
         outcome = settle(group, now_ms, self._config_of(group.group_id)) if isinstance(group, Group) else None
         return None if outcome is None else _decision(group, outcome, now_ms)
 
@@ -303,6 +323,13 @@ class Shard:
             if len(group.members) > self._config_of(group.group_id).group_max_size:
                 outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
                 oversize.append(Decision(group, now_ms, outcome))
+        for streams in self.streams_groups.values():
+            for member_id in streams.target.keys() - streams.members.keys():
+                replay_event(streams, TaskTargetRemoved(member_id), now_ms)
+            session_ms = self._config_of(streams.group_id).group_streams_session_timeout_ms
+            restart_streams_timers(streams, now_ms, session_ms)
+            for member_id, timers in streams.timers.items():
+                self._deadlines.queue(streams.group_id, member_id, timers)
         for consumers in self.consumer_groups.values():
             for member_id in consumers.target.keys() - consumers.members.keys():  # a damaged log has lost the member
                 replay_event(consumers, c.TargetRemoved(member_id), now_ms)
@@ -321,6 +348,7 @@ class Shard:
                 replies.append(Reply(token, refuse(SyncGroupRequest(), ErrorCode.NOT_COORDINATOR)))
         self.groups.clear()
         self.consumer_groups.clear()
+        self.streams_groups.clear()
         self._in_transaction.clear()
         self._deadlines.clear()
         return replies

@@ -1,5 +1,5 @@
 """Hard events to records of `__consumer_offsets` and back (Kafka's GroupCoordinatorRecordHelpers);
-those of consumer groups by `stored_consumer_groups`.
+those of consumer groups by `stored_consumer_groups`, of streams groups by `streams/stored`.
 
 Byte for byte what Apache Kafka writes: int16 version, then the message; offset values v3, v1 with an explicit
 expiry, v4 with a topic id (all that Kafka 4.3 writes v4 for; without an id both versions say the same); group values v3.
@@ -25,6 +25,14 @@ from coterie.coordinator.events import (
     TransactionalOffsetStored,
 )
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
+from coterie.coordinator.stored_kinds import to_bytes
+from coterie.coordinator.streams.events import StreamsEvent
+from coterie.coordinator.streams.stored import (
+    streams_event_of,
+    streams_record,
+    streams_record_of,
+    streams_record_text,
+)
 from coterie.machines.values import value
 from coterie.wire.messages.stored.consumer_offsets import (
     GroupMetadataKey,
@@ -109,7 +117,12 @@ def _group_tombstone(group_id: str, event: GroupRemoved) -> StoredRecord | None:
 
 def _consumer_group_record(group_id: str, event: ConsumerEvent) -> StoredRecord | None:
     record = record_of(group_id, event)
-    return None if record is None else StoredRecord(*stored_consumer_groups.to_bytes(record))
+    return None if record is None else StoredRecord(*to_bytes(record))
+
+
+def _streams_group_record(group_id: str, event: StreamsEvent) -> StoredRecord | None:
+    record = streams_record_of(group_id, event)
+    return None if record is None else StoredRecord(*to_bytes(record))
 
 
 def _current_record(group_id: str, event: CurrentStored) -> StoredRecord:
@@ -124,6 +137,7 @@ _RECORDS: dict[type, Callable[[str, Any], StoredRecord | None]] = {
     GroupRemoved: _group_tombstone,
     **dict.fromkeys(get_args(ConsumerEvent), _consumer_group_record),
     CurrentStored: _current_record,
+    **dict.fromkeys(get_args(StreamsEvent), _streams_group_record),
 }
 
 
@@ -168,7 +182,10 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
             return group_id, GroupRemoved(Cause("tombstone"))
         return group_id, GroupStored(GroupMetadataValue.decode(value, _value_version(value), 2))
     record = stored_consumer_groups.from_bytes(key, value)
-    return None if record is None else (record.group_id, event_of(record))
+    if record is not None:
+        return record.group_id, event_of(record)
+    record = streams_record(key, value)
+    return None if record is None else (record.group_id, streams_event_of(record))
 
 
 class KeyReader:
@@ -232,6 +249,9 @@ def record_text(key: bytes, value: bytes | None) -> str:
     record = stored_consumer_groups.from_bytes(key, value)
     if record is not None:
         return stored_consumer_groups.text_of(record)
+    record = streams_record(key, value)
+    if record is not None:
+        return streams_record_text(record)
     read = from_record(key, value)
     if read is None:
         other = stored_consumer_groups.other_group_text(key)

@@ -6,12 +6,9 @@ Byte for byte what Apache Kafka 4.3 writes: int16 kind before a key, int16 versi
 from __future__ import annotations
 
 import base64
-import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from coterie.wire.declaration import Message
+from coterie.coordinator.stored_kinds import GroupRecord, RecordKind, read_record, text_of_record, to_bytes
 from coterie.wire.messages.stored.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -30,65 +27,24 @@ from coterie.wire.messages.stored.consumer_group_records import (
     OwnedPartitions,
     TargetPartitions,
 )
-from coterie.wire.primitives import WireError
 
+__all__ = ["GroupRecord", "from_bytes", "to_bytes"]
 MEMBER_STATES = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
-_VERSION = struct.Struct(">h")
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRecord:
-    """A key of `wire.messages.consumer_group_records` with its value; None for a tombstone."""
-
-    key: Any
-    value: Any
-
-    @property
-    def group_id(self) -> str:
-        group_id: str = self.key.group_id
-        return group_id
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of record: the messages of its key and value, and what a dump calls it."""
-
-    key: type[Message]
-    value: type[Message]
-    text: Callable[[Any, Any], str]  # of the key and of a value that is not None
-    name: Callable[[Any], str]  # of the key, for a tombstone
-
-
-def to_bytes(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log; None for a tombstone's value."""
-    number = type(record.key).versions.first
-    key = _VERSION.pack(number) + record.key.encode(number)
-    return key, None if record.value is None else _VERSION.pack(0) + record.value.encode(0)
-
-
-def from_bytes(key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
+def from_bytes(key: bytes, value: bytes | None) -> GroupRecord | None:
     """The record; None for a key of another kind. Raises WireError for a damaged one or an unknown value version."""
-    kind = _KINDS.get(int.from_bytes(key[:2], "big"))
-    if kind is None:
-        return None
-    decoded = kind.key.decode(key, kind.key.versions.first, 2)
-    if value is None:
-        return ConsumerGroupRecord(decoded, None)
-    if len(value) < 2:
-        raise WireError("a value of __consumer_offsets is too short for its version")
-    return ConsumerGroupRecord(decoded, kind.value.decode(value, _VERSION.unpack_from(value)[0], 2))
+    return read_record(_KINDS, key, value)
 
 
-def text_of(record: ConsumerGroupRecord) -> str:
+def text_of(record: GroupRecord) -> str:
     """The record as a line of text for a dump."""
-    kind = _KINDS[type(record.key).versions.first]
-    text = f"tombstone of {kind.name(record.key)}" if record.value is None else kind.text(record.key, record.value)
-    return f"consumer group {record.group_id} {text}"
+    return text_of_record(_KINDS, record, "consumer")
 
 
 def other_group_text(key: bytes) -> str | None:
-    """A record of a share or streams group, which loading skips, as text; None for a key of another kind. Raises
-    WireError for one without a group id."""
+    """A record of a share group, or of a kind in no release, which loading skips, as text; None for a key of another kind.
+    Raises WireError for one without a group id."""
     name = _OTHER_GROUPS.get(int.from_bytes(key[:2], "big"))
     if name is None:
         return None
@@ -157,41 +113,41 @@ def _partitions(topics: Sequence[TargetPartitions | OwnedPartitions]) -> str:
     return " ".join(parts) or "nothing"
 
 
-_KINDS: dict[int, _Kind] = {
+_KINDS: dict[int, RecordKind] = {
     kind.key.versions.first: kind
     for kind in (
-        _Kind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue, _group_text, lambda key: "its epoch"),
-        _Kind(
+        RecordKind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue, _group_text, lambda key: "its epoch"),
+        RecordKind(
             ConsumerGroupPartitionMetadataKey,
             ConsumerGroupPartitionMetadataValue,
             _topics_text,
             lambda key: "its topics",
         ),
-        _Kind(
+        RecordKind(
             ConsumerGroupMemberMetadataKey,
             ConsumerGroupMemberMetadataValue,
             _member_text,
             lambda key: f"member {key.member_id}",
         ),
-        _Kind(
+        RecordKind(
             ConsumerGroupTargetAssignmentMetadataKey,
             ConsumerGroupTargetAssignmentMetadataValue,
             _target_text,
             lambda key: "its target assignment",
         ),
-        _Kind(
+        RecordKind(
             ConsumerGroupTargetAssignmentMemberKey,
             ConsumerGroupTargetAssignmentMemberValue,
             _member_target_text,
             lambda key: f"the target of {key.member_id}",
         ),
-        _Kind(
+        RecordKind(
             ConsumerGroupCurrentMemberAssignmentKey,
             ConsumerGroupCurrentMemberAssignmentValue,
             _current_text,
             lambda key: f"what {key.member_id} owns",
         ),
-        _Kind(
+        RecordKind(
             ConsumerGroupRegularExpressionKey,
             ConsumerGroupRegularExpressionValue,
             _regex_text,
@@ -200,7 +156,7 @@ _KINDS: dict[int, _Kind] = {
     )
 }
 RECORD_KINDS = tuple((kind.key, kind.value) for kind in _KINDS.values())  # the messages of each kind's key and value
-# Kinds 9 and 18 were in no release; Kafka 4.1 skips them too.
+# Kinds 9 and 18 were in no release; Kafka 4.1 skips them too. 17 and 19 to 23 are `streams/stored`'s.
 _OTHER_GROUPS: dict[int, tuple[str, str]] = {
     9: ("share", "topics"),
     10: ("share", "member"),
@@ -209,11 +165,5 @@ _OTHER_GROUPS: dict[int, tuple[str, str]] = {
     13: ("share", "target of a member"),
     14: ("share", "assignment of a member"),
     15: ("share", "state partitions"),
-    17: ("streams", "epoch"),
     18: ("streams", "topics"),
-    19: ("streams", "member"),
-    20: ("streams", "target assignment"),
-    21: ("streams", "target of a member"),
-    22: ("streams", "assignment of a member"),
-    23: ("streams", "topology"),
 }

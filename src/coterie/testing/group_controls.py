@@ -11,6 +11,7 @@ from coterie.broker.groups.explanation import state_of
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.loop_thread import WAIT_S
 from coterie.text.quantity import quantity
@@ -69,6 +70,8 @@ class GroupControls(ABC):
             state = self._group(group)
             if isinstance(state, ConsumerGroup):
                 return {m.member_id: m.subscription.client_id for m in state.members.values()}
+            if isinstance(state, StreamsGroup):
+                return {m.member_id: m.metadata.client_id for m in state.members.values()}
             return {} if state is None else {m.member_id: m.client_id for m in state.members.values()}
 
         return self._call(look)

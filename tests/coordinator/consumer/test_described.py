@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord, to_bytes
+from coterie.coordinator.stored_consumer_groups import GroupRecord, to_bytes
 from coterie.coordinator.views.consumer_description import describe_consumer_group
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_describe import Assignment, DescribedGroup, Member
@@ -29,9 +29,9 @@ def test_groups_without_a_target_assignment() -> None:
     """testConsumerGroupDescribeNoErrors: the assignor is that of the members, also where this broker does not have it."""
     shard = Shard(CoordinatorConfig())
     for group_id in ("g1", "g2"):
-        shard.load(*to_bytes(ConsumerGroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(10))))
+        shard.load(*to_bytes(GroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(10))))
     subscription = ConsumerGroupMemberMetadataValue(None, None, "client", "/h", ["t"], None, 60_000, "assignorName")
-    shard.load(*to_bytes(ConsumerGroupRecord(ConsumerGroupMemberMetadataKey("g2", "m"), subscription)))
+    shard.load(*to_bytes(GroupRecord(ConsumerGroupMemberMetadataKey("g2", "m"), subscription)))
     assert described(shard, "g1") == DescribedGroup(0, None, "g1", "Empty", 10, 1, "range", [])
     member = Member("m", None, None, 0, "client", "/h", ["t"], "", Assignment([]), Assignment([]), 1)
     assert described(shard, "g2") == DescribedGroup(0, None, "g2", "Assigning", 10, 1, "assignorName", [member])

@@ -44,7 +44,8 @@ def code_of_commit(
     """``sender``: member id, instance id, epoch. ``version`` of OffsetCommit; None: TxnOffsetCommit."""
     try:
         check = check_commit(group, *sender, 5 if version is None else version, transactional=version is None)
-        check(*partitions(partition))
+        ((topic_id, number),) = partitions(partition)
+        check("", topic_id, number)
     except Refusal as refusal:
         return refusal.code
     return ErrorCode.NONE

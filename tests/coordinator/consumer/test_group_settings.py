@@ -6,7 +6,6 @@ import pytest
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
-from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.target import time_to_target_ms
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
@@ -59,4 +58,4 @@ def test_a_groups_own_settings_count_from_the_next_heartbeat(
 def test_the_next_target_assignment_waits_for_the_interval(now_ms: int, left_ms: int) -> None:
     """testCanComputeNextTargetAssignment: 5 s after one of 1000 s; not by a clock that is more than 5 s behind, where Kafka
     waits."""
-    assert time_to_target_ms(ConsumerGroup("g", assignment_timestamp_ms=1_000_000), 5_000, now_ms) == left_ms
+    assert time_to_target_ms(1_000_000, 5_000, now_ms) == left_ms

@@ -25,7 +25,7 @@ from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored import StoredRecord, to_record
-from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord, to_bytes
+from coterie.coordinator.stored_consumer_groups import GroupRecord, to_bytes
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -228,7 +228,7 @@ def test_which_groups_subscribe_to_a_topic() -> None:
 class Broker:
     """A shard, the log before it, and what it appended."""
 
-    def __init__(self, *records: ConsumerGroupRecord) -> None:
+    def __init__(self, *records: GroupRecord) -> None:
         self.shard = Shard(CoordinatorConfig(group_consumer_assignment_interval_ms=0))
         for record in records:
             self.shard.load(*to_bytes(record))
@@ -253,17 +253,17 @@ class Broker:
 def test_the_topics_that_an_older_kafka_stored_go_with_the_next_epoch() -> None:
     """testSubscriptionUpgradeToMetadataHash, testReplayConsumerGroupPartitionMetadata"""
     key = ConsumerGroupPartitionMetadataKey("g")
-    broker = Broker(ConsumerGroupRecord(key, ConsumerGroupPartitionMetadataValue([])))
+    broker = Broker(GroupRecord(key, ConsumerGroupPartitionMetadataValue([])))
     assert broker.shard.consumer_groups["g"].partition_metadata_recorded
     broker.heartbeat(0, [], rebalance_timeout_ms=1_000, subscribed_topic_names=["foo"])
-    assert StoredRecord(*to_bytes(ConsumerGroupRecord(key, None))) in broker.appended
+    assert StoredRecord(*to_bytes(GroupRecord(key, None))) in broker.appended
     assert not broker.shard.consumer_groups["g"].partition_metadata_recorded
 
 
 def test_a_member_in_a_state_of_a_newer_kafka_is_fenced_until_it_owns_nothing() -> None:
     """testUnknownState, through a heartbeat."""
     value = ConsumerGroupCurrentMemberAssignmentValue(1, 0, 77, [OwnedPartitions(FOO, [0])], [])
-    broker = Broker(ConsumerGroupRecord(ConsumerGroupCurrentMemberAssignmentKey("g", "a"), value))
+    broker = Broker(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey("g", "a"), value))
     assert broker.heartbeat(1, [TopicPartitions(FOO, [0])]).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert broker.heartbeat(1, None).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     joined = broker.heartbeat(0, [], rebalance_timeout_ms=1_000, subscribed_topic_names=["foo"])

@@ -21,9 +21,12 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import TopicPartition
+from coterie.coordinator.streams.leave import task_owners
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.coordinator.views.explanation import explain_group
+from coterie.coordinator.views.streams_explanation import explain_streams_group
 from coterie.records.batch import NO_TIMESTAMP
 from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
 
@@ -64,6 +67,8 @@ def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str
     config = groups.config_of(group.group_id)
     if isinstance(group, ConsumerGroup):
         return explain_consumer_group(group, now_ms, config, groups.topics_view.image())
+    if isinstance(group, StreamsGroup):
+        return explain_streams_group(group, now_ms, config)
     return explain_group(group, now_ms, config)
 
 
@@ -117,6 +122,8 @@ def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:
             for (topic_id, partition), member_id in group.owners.items()
             if (name := names[topic_id]) is not None
         }
+    if isinstance(group, StreamsGroup):
+        return task_owners(group)
     if group.protocol_type != CONSUMER:
         return {}
     return owners_of((m.member_id, m.assignment) for m in group.members.values())

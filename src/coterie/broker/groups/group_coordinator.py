@@ -52,8 +52,10 @@ from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.write_txn_markers import WritableTxnMarker
 
+_WITH_TOPICS = (ConsumerGroupHeartbeatRequest, StreamsGroupHeartbeatRequest)
 logger = logging.getLogger(__name__)
 
 
@@ -144,7 +146,7 @@ class GroupCoordinator(ShardHosting):
             token.respond(refuse(command, refusal.code))
             return
         ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
-        if hosted.shard.consumer_groups or isinstance(command, ConsumerGroupHeartbeatRequest):
+        if hosted.shard.needs_topics or isinstance(command, _WITH_TOPICS):
             ctx.topics = self.topics_view.image()
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self._new_member_id()
@@ -212,7 +214,7 @@ class GroupCoordinator(ShardHosting):
 
     def _own_context(self, hosted: HostedShard) -> Context:
         now_ms = self._clock.now_ms()
-        return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.consumer_groups else Context(now_ms)
+        return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.needs_topics else Context(now_ms)
 
     def end_transaction(self, index: int, marker: WritableTxnMarker, replicated: Decided | None = None) -> None:
         """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. ``replicated`` as in

@@ -10,11 +10,11 @@ from itertools import accumulate
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Step
+from coterie.coordinator.state import Group
 from coterie.wire.errors import Refusal
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class JournalWriter:
         if not (self._enabled or self.listeners):
             return
         group, now_ms = decision.group, decision.now_ms
-        if isinstance(group, ConsumerGroup):
+        if not isinstance(group, Group):
             self._make_lines()
             lines = [self._lines.line(step, group, now_ms) for step in steps]
             self.add([line for line in lines if line is not None])

@@ -24,8 +24,8 @@ from coterie.broker.process.descriptors import listening_sockets
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.web.handed_groups import journal_records
 from coterie.broker.web.metrics import GroupMetrics, MetricSources
-from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.views.description import list_group
 from coterie.text.addresses import is_own_host
 from coterie.text.lag import total_lag, total_lag_ms
 from coterie.wire.errors import Refusal
@@ -102,7 +102,7 @@ class HttpServer:
         return {
             "group": group.group_id,
             "state": group.phase.value,
-            "type": "consumer" if isinstance(group, ConsumerGroup) else "classic",
+            "type": list_group(group).group_type,
             "generation": group.generation,
             "members": len(group.members),
             "lag": total_lag(partitions),

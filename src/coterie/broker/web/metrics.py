@@ -31,9 +31,7 @@ from coterie.broker.groups.explanation import GroupSources, partitions_of
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.unserved import UnservedRequests
-from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.state import Phase
 
 
 class MetricSources(GroupSources, Protocol):
@@ -85,7 +83,7 @@ class GroupMetrics(Collector):
         )
         now_ms = self._broker.clock.now_ms()
         for group in self._broker.groups.loaded_groups():
-            for phase in ConsumerGroupState if isinstance(group, ConsumerGroup) else Phase:
+            for phase in type(group.phase):
                 state.add_metric([group.group_id, phase.value], float(group.phase == phase))
             generation.add_metric([group.group_id], group.generation)
             members.add_metric([group.group_id], len(group.members))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.coordinator.consumer.member_checks import known_member
-from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, TopicIdPartition
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.errors import ErrorCode, Refusal
 
 MEMBER_EPOCH_FROM = 9  # the version of OffsetCommit whose generation may be a member epoch
 TXN_MEMBER_EPOCH_FROM = (
     6  # the version of TxnOffsetCommit that knows the errors of groups and of member epochs (KIP-1319)
 )
-PartitionCheck = Callable[[TopicIdPartition], None]  # raises Refusal
+PartitionCheck = Callable[[str, bytes, int], None]  # of a topic, its id and a partition; raises Refusal
 
 
-def any_partition(partition: TopicIdPartition) -> None:
+def any_partition(topic: str, topic_id: bytes, partition: int) -> None:
     """Accepts every partition."""
 
 
@@ -44,17 +45,21 @@ def check_commit(
     if epoch > member.current.member_epoch:
         raise Refusal(stale)
 
-    def since_assignment(partition: TopicIdPartition) -> None:
-        assigned_epoch = member.current.assignment_epoch(partition)
+    def since_assignment(topic: str, topic_id: bytes, partition: int) -> None:
+        assigned_epoch = member.current.assignment_epoch((topic_id, partition))
         if assigned_epoch is None or epoch < assigned_epoch:
             raise Refusal(stale)
 
     return since_assignment
 
 
-def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
+def check_fetch(group: ConsumerGroup | StreamsGroup, member_id: str | None, epoch: int) -> None:
     """OffsetFetch v9 of a member must have its epoch; others give none. Raises Refusal."""
     if member_id is None and epoch < 0:
+        return
+    if isinstance(group, StreamsGroup):
+        if epoch != known_member(group, member_id or "").current.member_epoch:
+            raise Refusal(ErrorCode.STALE_MEMBER_EPOCH)
         return
     member = known_member(group, member_id or "")
     if epoch != member.current.member_epoch:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.target import subscribed_with
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome
-from coterie.coordinator.state import Cause
+from coterie.coordinator.state import Cause, GroupOffsets
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -25,29 +25,44 @@ def tombstones(group: ConsumerGroup, cause: Cause) -> list[e.Event]:
 
 def decide_delete_consumer_group(group: ConsumerGroup, exists: bool) -> Outcome:
     """DeleteGroups: a group without members goes with its offsets. Raises Refusal."""
-    if not exists or group.is_dead:
+    check_deletable(exists and not group.is_dead, bool(group.members))
+    return Outcome([*offset_tombstones(group), *tombstones(group, Cause("deleted"))], divisible=True)
+
+
+def check_deletable(exists: bool, has_members: bool) -> None:
+    """Raises Refusal GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
+    if not exists:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.phase != ConsumerGroupState.EMPTY:
+    if has_members:
         raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+
+
+def offset_tombstones(group: GroupOffsets) -> list[e.Event]:
+    """The removal of every offset, pending ones too."""
     pending = (tp for offsets in group.pending_offsets.values() for tp in offsets)
-    offsets = [e.OffsetRemoved(t, p) for t, p in dict.fromkeys([*group.offsets, *pending])]
-    return Outcome([*offsets, *tombstones(group, Cause("deleted"))], divisible=True)
+    return [e.OffsetRemoved(t, p) for t, p in dict.fromkeys([*group.offsets, *pending])]
 
 
 def decide_expire_consumer_offsets(group: ConsumerGroup, now_ms: int, config: CoordinatorConfig) -> Outcome:
     """Offsets of topics without a subscriber go when they are old, and with the last one an empty group."""
-    subscribed = subscribed_topics_of(group)
-    gone = [
+    gone = expired_offsets(group, subscribed_topics_of(group), now_ms, config)
+    outcome = Outcome([*gone], divisible=True)
+    if not group.members and len(gone) == len(group.offsets) and not group.pending_offsets:
+        outcome.events += tombstones(group, Cause("expired"))
+    return outcome
+
+
+def expired_offsets(
+    group: GroupOffsets, subscribed: frozenset[str], now_ms: int, config: CoordinatorConfig
+) -> list[e.OffsetRemoved]:
+    """The removal of the offsets of topics without a subscriber that are past their retention."""
+    return [
         e.OffsetRemoved(topic, partition)
         for (topic, partition), committed in group.offsets.items()
         if topic not in subscribed
         and not group.has_pending_offset((topic, partition))
         and now_ms >= _expires_ms(committed.commit_timestamp_ms, committed.expire_timestamp_ms, config)
     ]
-    outcome = Outcome([*gone], divisible=True)
-    if not group.members and len(gone) == len(group.offsets) and not group.pending_offsets:
-        outcome.events += tombstones(group, Cause("expired"))
-    return outcome
 
 
 def _expires_ms(committed_ms: int, expire_ms: int, config: CoordinatorConfig) -> int:

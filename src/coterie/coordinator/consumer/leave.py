@@ -13,6 +13,7 @@ from coterie.coordinator.consumer.state import (
     LEAVE_GROUP_STATIC_EPOCH,
     ConsumerGroup,
     ConsumerMember,
+    MemberTimers,
 )
 from coterie.coordinator.consumer.target import subscribed_with
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
@@ -94,7 +95,7 @@ def decide_consumer_expired(
 ) -> Outcome:
     """The end of a member's session, or of the time that it had to revoke partitions, or, by the classic protocol, to join or
     sync. ``at_once``: as if its session were over."""
-    member, kind = group.members.get(member_id), _passed(group, member_id, ctx.now_ms, at_once)
+    member, kind = group.members.get(member_id), passed_timeout(group.timers.get(member_id), ctx.now_ms, at_once)
     if member is None or kind is None:
         return Outcome()
     outcome = fence([member], group, kind, ctx, config)
@@ -103,9 +104,8 @@ def decide_consumer_expired(
     return outcome
 
 
-def _passed(group: ConsumerGroup, member_id: str, now_ms: int, at_once: bool) -> str | None:
-    """The timeout of the member that has passed, as the kind of a cause."""
-    timers = group.timers.get(member_id)
+def passed_timeout(timers: MemberTimers | None, now_ms: int, at_once: bool) -> str | None:
+    """The timeout of a member that has passed, as the kind of a cause."""
     if timers is None:
         return None
     if at_once:

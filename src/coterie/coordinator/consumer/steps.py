@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.leave import cause_of, removal
+from coterie.coordinator.consumer.member_checks import refuse_unreleased
 from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
 from coterie.coordinator.consumer.regexes import RegexChange, change_regex
 from coterie.coordinator.consumer.state import (
@@ -32,7 +33,6 @@ from coterie.coordinator.consumer.target import (
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
 from coterie.machines.values import value
-from coterie.wire.errors import ErrorCode, Refusal
 
 
 @value
@@ -105,11 +105,7 @@ def replace_static(
     the two uses the classic protocol (``classic``: the new one). Raises Refusal UNRELEASED_INSTANCE_ID."""
     instance_id, other = present.subscription.instance_id, classic or present.subscription.classic is not None
     if present.current.member_epoch != LEAVE_GROUP_STATIC_EPOCH and not other:
-        text = (
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is "
-            f"owned by {present.member_id} member."
-        )
-        raise Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+        raise refuse_unreleased(member_id, instance_id, present.member_id)
     current = replace(present.current, member_epoch=JOIN_GROUP_EPOCH, previous_member_epoch=JOIN_GROUP_EPOCH)
     target = group.target.get(present.member_id, NO_PARTITIONS)
     outcome.events += [
@@ -191,7 +187,7 @@ def _update_target(
     """The epoch of the target assignment, new or not, and the member's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
     member, interval_ms = asking.after, config.group_consumer_assignment_interval_ms
-    if group.assignment_epoch >= epoch or time_to_target_ms(group, interval_ms, ctx.now_ms):
+    if group.assignment_epoch >= epoch or time_to_target_ms(group.assignment_timestamp_ms, interval_ms, ctx.now_ms):
         last = target_of(group, member.member_id, member.subscription.instance_id)
         return group.assignment_epoch, last
     members = {m: other for m, other in group.members.items() if m != asking.replaced} | {member.member_id: member}

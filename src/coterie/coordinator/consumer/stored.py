@@ -17,7 +17,7 @@ from coterie.coordinator.consumer.state import (
     ResolvedRegex,
     TopicIdPartition,
 )
-from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord
+from coterie.coordinator.stored_kinds import GroupRecord
 from coterie.wire.messages.stored import consumer_group_records as m
 from coterie.wire.primitives import UNSIGNED_VARINTS
 
@@ -25,14 +25,14 @@ _CURRENT_KEY, _LENGTH, _CURRENT_VALUE = struct.Struct(">hh"), struct.Struct(">h"
 _ONE_TAG = b"\1\0"  # the epochs in which partitions were assigned are the only tagged field, number 0 (KIP-1251)
 
 
-def record_of(group_id: str, event: e.ConsumerEvent) -> ConsumerGroupRecord | None:
+def record_of(group_id: str, event: e.ConsumerEvent) -> GroupRecord | None:
     """The record of a hard event, but for that of `current_record`; None for a soft one, and for key 4, of which only the
     tombstone is ever written."""
     make = _RECORDS.get(type(event))
-    return None if make is None else ConsumerGroupRecord(*make(group_id, event))
+    return None if make is None else GroupRecord(*make(group_id, event))
 
 
-def event_of(record: ConsumerGroupRecord) -> e.ConsumerEvent:
+def event_of(record: GroupRecord) -> e.ConsumerEvent:
     """The event of a record, of any kind that these functions write."""
     stored, removed = _EVENTS[type(record.key)]
     return removed(record.key) if record.value is None else stored(record.key, record.value)

@@ -73,11 +73,10 @@ def preferred_assignor(wishes: Counter[str | None], names: list[str]) -> str:
     return max(known, key=lambda name: wishes[name]) if known else names[0]
 
 
-def time_to_target_ms(group: ConsumerGroup, interval_ms: int, now_ms: int) -> int:
+def time_to_target_ms(computed_ms: int, interval_ms: int, now_ms: int) -> int:
     """How long until the next target assignment may be computed, the interval after the last one (KIP-1263); 0 where nothing
     is waited for: before the first one, and where the last one is more than the interval ahead, of a coordinator with another
     clock, which Kafka waits for."""
-    computed_ms = group.assignment_timestamp_ms
     return computed_ms + interval_ms - now_ms if computed_ms and abs(now_ms - computed_ms) < interval_ms else 0
 
 

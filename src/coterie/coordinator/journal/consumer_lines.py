@@ -47,17 +47,17 @@ class ConsumerJournalLines:
         match event:
             case c.GroupEpochStored():
                 line.event = "epoch_raised"
-                self._because(line, event.cause)
+                because(line, event.cause)
             case c.GroupEpochRemoved():
                 line.event = "group_removed"
-                self._because(line, event.cause)
+                because(line, event.cause)
                 for kept in (self._owners, self._targets):
                     kept.pop(group.group_id, None)
             case c.SubscriptionRemoved(member_id, cause):
                 line.event = (
                     "member_replaced" if cause is not None and cause.kind == "member_replaced" else "member_removed"
                 )
-                self._because(line, cause)
+                because(line, cause)
                 held = _held(self._current.pop((group.group_id, member_id), None))
                 self._moved(line, self._owners_in(group).released(member_id, sorted(held)))
             case c.TargetEpochStored() if group.members:  # without members nothing was computed
@@ -96,17 +96,6 @@ class ConsumerJournalLines:
     def _owners_in(self, group: ConsumerGroup) -> PartitionOwners:
         return self._owners.setdefault(group.group_id, PartitionOwners())
 
-    @staticmethod
-    def _because(line: JournalLine, cause: Cause | None) -> None:
-        if cause is not None:
-            fields = {
-                "kind": cause.kind,
-                "member_id": cause.member_id,
-                "client_id": cause.client_id,
-                "group_instance_id": cause.group_instance_id,
-            }
-            line.causes = [{name: value for name, value in fields.items() if value}]
-
     def _moved(self, line: JournalLine, changes: list[OwnerChange]) -> None:
         shown: list[dict[str, Any]] = [
             {"topic": self._topic_name(topic), "partition": partition, "from": last_owner, "to": owner}
@@ -114,6 +103,18 @@ class ConsumerJournalLines:
         ]
         line.moved, line.moved_count = shown, count_moved(changes)
         line.unowned_count = sum(change.owner is None for change in changes)
+
+
+def because(line: JournalLine, cause: Cause | None) -> None:
+    """Puts the cause into the line."""
+    if cause is not None:
+        fields = {
+            "kind": cause.kind,
+            "member_id": cause.member_id,
+            "client_id": cause.client_id,
+            "group_instance_id": cause.group_instance_id,
+        }
+        line.causes = [{name: value for name, value in fields.items() if value}]
 
 
 def _held(current: CurrentAssignment | None) -> set[TopicIdPartition]:

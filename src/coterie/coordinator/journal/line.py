@@ -30,7 +30,8 @@ FIELDS = {
     "member_epoch": "that member's epoch after the event",
     "join_ms": "how long PreparingRebalance took",
     "sync_ms": "how long CompletingRebalance took",
-    "moved": "partitions whose owner changed: objects topic, partition, from (the last owner; null where there was none), "
+    "moved": "partitions whose owner changed (of a streams group: active tasks, with the subtopology as topic): objects topic, "
+    "partition, from (the last owner; null where there was none), "
     f"to (null: unowned); at most {MOVED_SHOWN} of them",
     "moved_count": "how many partitions moved: a member owns them that is another than the last that owned them",
     "unowned_count": "how many partitions had an owner before the event and have none after it",
@@ -108,6 +109,12 @@ CAUSE_WORDS = {
     ),
     "regex_resolved": CauseWords(
         "a regular expression matches other topics", "a regular expression matched other topics"
+    ),
+    "member_changed": CauseWords("changed what it says of itself", "a member of Kafka Streams changed"),
+    "topology_validated": CauseWords("the topology has its topics", "a topology got its topics"),
+    "topology_not_ready": CauseWords("topics of the topology are missing or do not fit", "a topology lost its topics"),
+    "assignment_configs_changed": CauseWords(
+        "the settings of the task assignor changed", "the settings of a task assignor changed"
     ),
     "member_replaced": CauseWords("came back under a new member id", "a member came back under a new member id"),
     "upgraded": CauseWords("became a group of the consumer protocol", "the group moved to the consumer protocol"),

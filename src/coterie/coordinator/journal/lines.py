@@ -20,9 +20,12 @@ from coterie.coordinator.journal.line import (
     line_start,
     quote,
 )
+from coterie.coordinator.journal.streams_lines import StreamsJournalLines
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
+from coterie.coordinator.streams.events import StreamsEvent
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 
@@ -50,11 +53,15 @@ class JournalLines:
     def __init__(self, topic_name: TopicName = bytes.hex) -> None:
         self._stories: dict[str, _Story] = {}
         self._of_consumers = ConsumerJournalLines(topic_name)
+        self._of_streams = StreamsJournalLines()
 
     def loaded(self, group: AnyGroup) -> None:
         """Takes the owners from a group that was loaded from the log."""
         if isinstance(group, ConsumerGroup):
             self._of_consumers.loaded(group)
+            return
+        if isinstance(group, StreamsGroup):
+            self._of_streams.loaded(group)
             return
         self._stories.pop(group.group_id, None)
         if group.members:
@@ -66,6 +73,9 @@ class JournalLines:
         if isinstance(group, ConsumerGroup) and isinstance(step.event, ConsumerEvent):
             line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
             return line if self._of_consumers.fill(line, step.event, group) else None
+        if isinstance(group, StreamsGroup) and isinstance(step.event, StreamsEvent):
+            line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
+            return line if self._of_streams.fill(line, step.event, group) else None
         text = self.classic_json(step, len(group.members), now_ms)
         return None if text is None else JournalLine.from_json(text)
 

@@ -9,6 +9,8 @@ from coterie.coordinator.consumer.commits import PartitionCheck, any_partition, 
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import COMPLETING, EMPTY, CommittedOffset, Group, Member
+from coterie.coordinator.streams.commits import check_streams_commit
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
@@ -44,7 +46,11 @@ def commit_store_error(code: ErrorCode) -> ErrorCode:
 
 
 def decide_commit(
-    group: Group | ConsumerGroup, exists: bool, request: OffsetCommitRequest, ctx: Context, config: CoordinatorConfig
+    group: Group | ConsumerGroup | StreamsGroup,
+    exists: bool,
+    request: OffsetCommitRequest,
+    ctx: Context,
+    config: CoordinatorConfig,
 ) -> Outcome:
     """Keeps the offsets whose metadata text is not too long. Raises Refusal when the sender may not commit."""
     deadlines, check = _validate(group, exists, request, ctx)
@@ -58,7 +64,7 @@ def decide_commit(
                 code = TOO_LONG
             else:
                 if check is not any_partition:
-                    check((topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index))
+                    check(topic.name, topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index)
                 code = ErrorCode.NONE
                 # v1 carries the commit's time; -1 leaves it to the broker.
                 at_ms = p.commit_timestamp if p.commit_timestamp >= 0 else ctx.now_ms
@@ -82,7 +88,7 @@ def topic_id_of(name: str, topic_id: bytes, ctx: Context) -> bytes:
 
 
 def _validate(
-    group: Group | ConsumerGroup, exists: bool, request: OffsetCommitRequest, ctx: Context
+    group: Group | ConsumerGroup | StreamsGroup, exists: bool, request: OffsetCommitRequest, ctx: Context
 ) -> tuple[list[tuple[str, int]], PartitionCheck]:
     """The sender's new session deadline, if it is a member of a classic group, and the check of each partition."""
     generation = request.generation_id_or_member_epoch
@@ -95,6 +101,10 @@ def _validate(
         raise Refusal(code)
     if isinstance(group, ConsumerGroup):
         return [], check_commit(group, request.member_id, request.group_instance_id, generation, ctx.api_version)
+    if isinstance(group, StreamsGroup):
+        return [], check_streams_commit(
+            group, request.member_id, request.group_instance_id, generation, ctx.api_version
+        )
     member = validate_commit(group, generation, request.member_id, request.group_instance_id)
     deadlines = [] if member is None else [(member.member_id, ctx.now_ms + member.session_timeout_ms)]
     return deadlines, any_partition

@@ -10,6 +10,8 @@ from coterie.coordinator.consumer.delete import subscribed_topics_of
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause, CommittedOffset, Group, GroupOffsets, Phase, TopicPartition
+from coterie.coordinator.streams.leave import subscribed_by_streams
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.offset_delete import (
@@ -22,7 +24,7 @@ from coterie.wire.primitives import NULL_UUID
 
 
 def decide_offset_delete(
-    group: Group | ConsumerGroup, exists: bool, request: OffsetDeleteRequest, ctx: Context
+    group: Group | ConsumerGroup | StreamsGroup, exists: bool, request: OffsetDeleteRequest, ctx: Context
 ) -> Outcome:
     """Deletes the offsets of topics without a subscriber. Raises Refusal for an unknown group, or a live one of another
     protocol type."""
@@ -31,6 +33,8 @@ def decide_offset_delete(
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ConsumerGroup):
         subscribed: frozenset[str] | None = subscribed_topics_of(group)
+    elif isinstance(group, StreamsGroup):
+        subscribed = subscribed_by_streams(group)
     else:
         alive = group.phase != Phase.EMPTY
         if alive and group.protocol_type != CONSUMER:

@@ -14,6 +14,8 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.commit import TOO_LONG, commit_store_error, topic_id_of, validate_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CommittedOffset, Group
+from coterie.coordinator.streams.commits import check_streams_commit
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -47,7 +49,11 @@ _RETRIED = {
 
 
 def decide_txn_commit(
-    group: Group | ConsumerGroup, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
+    group: Group | ConsumerGroup | StreamsGroup,
+    exists: bool,
+    request: TxnOffsetCommitRequest,
+    ctx: Context,
+    config: CoordinatorConfig,
 ) -> Outcome:
     """Keeps the offsets as pending. Raises Refusal when the sender may not commit."""
     generation, member_id, instance = (
@@ -58,6 +64,8 @@ def decide_txn_commit(
     check: PartitionCheck = any_partition
     if isinstance(group, ConsumerGroup):
         check = check_commit(group, member_id, instance, generation, ctx.api_version, transactional=True)
+    elif isinstance(group, StreamsGroup):
+        check = check_streams_commit(group, member_id, instance, generation, ctx.api_version, transactional=True)
     elif exists:
         validate_commit(group, generation, member_id, instance, transactional=True)
     elif generation >= 0:
@@ -71,7 +79,7 @@ def decide_txn_commit(
             if len(metadata.encode()) > config.offset_metadata_max_bytes:
                 code = TOO_LONG
             else:
-                check((topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index))
+                check(topic.name, topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index)
                 committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, metadata, ctx.now_ms)
                 outcome.events.append(
                     e.TransactionalOffsetStored(topic.name, p.partition_index, committed, request.producer_id)

@@ -115,7 +115,9 @@ def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: in
             members = quantity(len(group.members), "member")
             return f"no rebalance is under way: each of {members} has its partitions of epoch {group.assignment_epoch}"
         case ConsumerGroupState.ASSIGNING:
-            left_ms = time_to_target_ms(group, config.group_consumer_assignment_interval_ms, now_ms)
+            left_ms = time_to_target_ms(
+                group.assignment_timestamp_ms, config.group_consumer_assignment_interval_ms, now_ms
+            )
             when = f" after {left_ms} ms (group.consumer.assignment.interval.ms)" if left_ms else ""
             return f"the next heartbeat of a member{when} computes the target assignment of epoch {group.group_epoch}"
         case ConsumerGroupState.RECONCILING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group, Phase
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.wire.errors import ErrorCode, short_text
 from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
@@ -12,14 +14,15 @@ from coterie.wire.messages.groups.list_groups import ListedGroup
 NOT_FOUND_FROM = 6
 GROUP_TYPE = "classic"
 CONSUMER_GROUP_TYPE = "consumer"
+STREAMS = "streams"  # the protocol type and the type of a streams group
 
 
-def describe_group(group: Group | ConsumerGroup | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Unknown, or of the consumer protocol: Dead with no error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043). Protocol and
-    subscriptions are given only for a Stable group; assignments as they stand (Kafka 4; before, of a Stable group only)."""
-    if group is None or isinstance(group, ConsumerGroup) or group.phase == Phase.DEAD:
+def describe_group(group: AnyGroup | None, group_id: str, api_version: int) -> DescribedGroup:
+    """Unknown, or of another kind than classic: Dead with no error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043). Protocol
+    and subscriptions are given only for a Stable group; assignments as they stand (Kafka 4; before, of a Stable group only)."""
+    if not isinstance(group, Group) or group.phase == Phase.DEAD:
         if api_version >= NOT_FOUND_FROM:
-            other = isinstance(group, ConsumerGroup)
+            other = group is not None and not isinstance(group, Group)
             text = f"Group {group_id} is not a classic group." if other else f"Group {group_id} not found."
             return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, short_text(text), group_id, Phase.DEAD.value)
         return DescribedGroup(ErrorCode.NONE, None, group_id, Phase.DEAD.value)
@@ -45,8 +48,10 @@ def describe_group(group: Group | ConsumerGroup | None, group_id: str, api_versi
     )
 
 
-def list_group(group: Group | ConsumerGroup) -> ListedGroup:
+def list_group(group: AnyGroup) -> ListedGroup:
     """The group's row of ListGroups; protocol type "" where a classic group has had no member."""
     if isinstance(group, ConsumerGroup):
         return ListedGroup(group.group_id, CONSUMER, group.phase.value, CONSUMER_GROUP_TYPE)
+    if isinstance(group, StreamsGroup):
+        return ListedGroup(group.group_id, STREAMS, group.phase.value, STREAMS)
     return ListedGroup(group.group_id, group.protocol_type or "", group.phase.value, GROUP_TYPE)

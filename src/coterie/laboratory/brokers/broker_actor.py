@@ -13,6 +13,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
 from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
@@ -107,7 +108,7 @@ class BrokerActor:
         group = self.shard.group(wanted.group_id)
         response = OffsetFetchResponseGroup(wanted.group_id)
         try:
-            if isinstance(group, ConsumerGroup):
+            if isinstance(group, ConsumerGroup | StreamsGroup):
                 check_fetch(group, wanted.member_id, wanted.member_epoch)
         except Refusal as refusal:
             response.error_code = refusal.code
@@ -125,7 +126,7 @@ class BrokerActor:
             for group in self._changed.values():
                 if isinstance(group, Group):
                     check_group(group)
-                else:
+                elif isinstance(group, ConsumerGroup):
                     check_consumer_group(group)
             self.ledger.check_parked(self.shard, self.queue.tokens())
 

@@ -18,6 +18,8 @@ from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import StoredRecord, group_key, to_record
+from coterie.coordinator.streams.leave import task_owners
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.pipeline.history import topic_ids
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP, UNREADABLE
@@ -138,6 +140,12 @@ def members_as_of(out: Path, group: AnyGroup) -> list[MemberThen]:
         owners = owners_of((m.member_id, m.assignment) for m in group.members.values())
         return [
             MemberThen(m.member_id, m.client_id, m.group_instance_id, _owned_by(m.member_id, owners))
+            for m in group.members.values()
+        ]
+    if isinstance(group, StreamsGroup):
+        tasks = task_owners(group)
+        return [
+            MemberThen(m.member_id, m.metadata.client_id, m.metadata.instance_id, _owned_by(m.member_id, tasks))
             for m in group.members.values()
         ]
     names = topic_ids.read_names(out)
