@@ -23,6 +23,7 @@ from coterie.coordinator.offsets.commit import decide_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, Group, GroupOffsets, Member, PendingOffset, Reservation
 from coterie.coordinator.stored import StoredRecord
 from coterie.coordinator.write_queue import drive
@@ -39,7 +40,13 @@ STATE = (GroupOffsets, Group, ConsumerGroup, Member, Reservation, PendingOffset,
 FIELDS = frozenset(field.name for kind in STATE for field in fields(kind))
 MUTATORS = {"append", "extend", "insert", "remove", "clear", "pop", "popitem", "update", "setdefault", "add", "discard"}
 # What else has fields of such names: the lines of the journal. And the heap's own mark on what it has an entry for.
-OF_THE_JOURNAL = {"journal/lines.py", "journal/consumer_lines.py", "journal/journal_timeline.py"}
+OF_THE_JOURNAL = {
+    "journal/lines.py",
+    "journal/consumer_lines.py",
+    "journal/share_lines.py",
+    "journal/streams_lines.py",
+    "journal/journal_timeline.py",
+}
 OF_THE_HEAP = ("deadlines.py", "queued_ms")
 
 
@@ -267,6 +274,7 @@ def start_sessions(
     """What a side road of a decision would be: deadlines that move before the commit is kept."""
     for member in group.members.values() if isinstance(group, Group) else ():
         member.deadline_ms = ctx.now_ms + 1
+    assert not isinstance(group, ShareGroup)
     return decide_commit(group, exists, request, ctx, config)
 
 

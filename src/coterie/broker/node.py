@@ -133,6 +133,7 @@ class BrokerNode:
             self.share_coordinator, self.topics, self.cluster, scheduler, self.node_id
         )
         self.share = ShareHosting(self.settings, self.topics, self.clock, scheduler, self.share_persister)
+        self.groups.persist = self.share_persister.send
         self.topics.on_deleted = self._topics_deleted
         finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()

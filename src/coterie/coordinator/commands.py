@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
@@ -12,6 +13,9 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.share.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from coterie.wire.messages.share.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -58,6 +62,34 @@ class RegexesResolved:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class StatesInitialized:
+    """The share coordinator has initialized the states of these partitions, by topic id, or has failed to. ``response`` is sent
+    once that is stored."""
+
+    group_id: str
+    partitions: Mapping[bytes, frozenset[int]]
+    succeeded: bool = True
+    response: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatesDeleting:
+    """All states of a share group are to be deleted, before it is. Refused with NON_EMPTY_GROUP."""
+
+    group_id: str
+    response: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatesDeleted:
+    """The share coordinator has deleted the states of these topics. ``response`` is sent once that is stored."""
+
+    group_id: str
+    topic_ids: frozenset[bytes]
+    response: Message | None = None
+
+
 Command = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -73,4 +105,10 @@ Command = (
     | ConsumerGroupHeartbeatRequest
     | RegexesResolved
     | StreamsGroupHeartbeatRequest
+    | ShareGroupHeartbeatRequest
+    | AlterShareGroupOffsetsRequest
+    | DeleteShareGroupOffsetsRequest
+    | StatesInitialized
+    | StatesDeleting
+    | StatesDeleted
 )

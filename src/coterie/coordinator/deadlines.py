@@ -10,7 +10,6 @@ from typing import Protocol
 
 from coterie.coordinator.commands import DeadlineExpired
 from coterie.coordinator.consumer.leave import EXPIRY_RETRY_MS
-from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group
 from coterie.coordinator.streams.state import StreamsGroup
@@ -64,7 +63,7 @@ class Deadlines:
         if group is None:
             return False
         if not member_id:
-            return not isinstance(group, ConsumerGroup) and group.queued_ms == time_ms
+            return isinstance(group, Group | StreamsGroup) and group.queued_ms == time_ms
         holder = _timed(group, member_id)
         return holder is not None and holder.queued_ms == time_ms
 
@@ -103,7 +102,7 @@ class Deadlines:
             group = self._group_of(group_id)
             if group is None or not self._is_good(*entry):
                 continue
-            if not isinstance(group, ConsumerGroup) and not member_id:
+            if isinstance(group, Group | StreamsGroup) and not member_id:
                 group.queued_ms = -1
                 try:
                     if (group.next_deadline_ms() or now_ms + 1) <= now_ms:

@@ -1,4 +1,4 @@
-"""A group is of the classic protocol, of the consumer protocol or of Kafka Streams: which function decides a command for it,
+"""A group is of the classic, the consumer or the share protocol, or of Kafka Streams: which function decides a command for it,
 and what turns one kind into another."""
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.share.decide import SHARE_COMMANDS, decide_share, refuse_share_command
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
 from coterie.coordinator.streams.delete import decide_delete_streams_group, decide_expire_streams_offsets
 from coterie.coordinator.streams.heartbeat import decide_streams_heartbeat
@@ -63,10 +65,17 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
-_OF_MEMBERS = (ConsumerGroupHeartbeatRequest, StreamsGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
+_OF_MEMBERS = (
+    ConsumerGroupHeartbeatRequest,
+    ShareGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+)
 
 
 def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
@@ -79,6 +88,10 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
             return _mapping_store_errors(outcome, command, ctx) if outcome.events else outcome
         case JoinGroupRequest() | LeaveGroupRequest() if isinstance(group, Group):
             return _decide_classic(group, exists, command, ctx, config)
+        case _ if isinstance(group, ShareGroup):
+            return _mapping_store_errors(decide_share(group, exists, command, ctx, config), command, ctx)
+        case _ if isinstance(command, SHARE_COMMANDS):
+            return refuse_share_command(group.group_id, command)
         case OffsetCommitRequest():
             return decide_commit(group, exists, command, ctx, config)
         case TxnOffsetCommitRequest():

@@ -7,6 +7,7 @@ live in memory and in the journal.
 from __future__ import annotations
 
 from coterie.coordinator.consumer.events import ConsumerEvent
+from coterie.coordinator.share.events import ShareEvent
 from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
 from coterie.coordinator.streams.events import StreamsEvent
 from coterie.machines.values import value
@@ -189,5 +190,6 @@ Event = (
     | TransactionalOffsetStored
     | TransactionEnded
     | ConsumerEvent
+    | ShareEvent
     | StreamsEvent
 )

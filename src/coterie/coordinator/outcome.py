@@ -16,6 +16,7 @@ from coterie.coordinator.state import Token
 from coterie.coordinator.streams.tasks import ConfiguredInternalTopic
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.share.initialize_share_group_state import InitializeShareGroupStateRequest
 
 NO_TOPICS = TopicsImage()
 
@@ -44,6 +45,11 @@ class CoordinatorConfig:
     group_consumer_regex_refresh_interval_ms: int = 600_000
     consumer_group_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=lambda: SERVER_ASSIGNORS)
+    # Of share groups (KIP-932).
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_size: int = 200
+    group_share_assignment_interval_ms: int = 1_000
     # Of streams groups (KIP-1071). The first assignor is that of groups that name none.
     group_streams_session_timeout_ms: int = 45_000
     group_streams_heartbeat_interval_ms: int = 5_000
@@ -92,7 +98,9 @@ class Outcome:
 
     ``resolve`` are regular expressions whose topics the driver is to look up and submit as `RegexesResolved`.
 
-    ``internal_topics`` are those that the driver is to create before it responds: their errors go into the response.
+    ``initialize`` asks the share coordinator for states of partitions; `StatesInitialized` is submitted with the result.
+
+    ``internal_topics`` are created by the driver before it responds: their errors go into the response.
 
     ``on_append_error`` gives the outcome where the records cannot be appended; None: the response carries the error."""
 
@@ -102,6 +110,7 @@ class Outcome:
     producer: tuple[int, int] | None = None
     divisible: bool = False
     resolve: frozenset[str] = frozenset()
+    initialize: InitializeShareGroupStateRequest | None = None
     internal_topics: tuple[ConfiguredInternalTopic, ...] = ()
     is_heartbeat: bool = False
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.sync import sync_refused
-from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.coordinator.commands import Command, DeleteGroup, StatesDeleted, StatesDeleting, StatesInitialized
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.commit import commit_refused
 from coterie.coordinator.offsets.transactional import txn_commit_refused
@@ -24,6 +24,15 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGro
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.share.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
+from coterie.wire.messages.share.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from coterie.wire.messages.streams.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
@@ -70,6 +79,16 @@ def response_with(command: Command, code: ErrorCode, message: str | None = None)
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
         case ConsumerGroupHeartbeatRequest():
             return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
+        case ShareGroupHeartbeatRequest():
+            return ShareGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
+        case AlterShareGroupOffsetsRequest():
+            return AlterShareGroupOffsetsResponse(error_code=code, error_message=message or code.text)
+        case DeleteShareGroupOffsetsRequest():
+            return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message or code.text)
+        case StatesDeleting():
+            return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
+        case StatesInitialized() | StatesDeleted() if command.response is not None:
+            return command.response
         case StreamsGroupHeartbeatRequest():
             return StreamsGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
         case _:

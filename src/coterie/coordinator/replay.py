@@ -28,16 +28,20 @@ from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.replay import removals_before, replay_consumer
 from coterie.coordinator.consumer.state import ConsumerGroup, MemberTimers
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
+from coterie.coordinator.share import events as h
+from coterie.coordinator.share.replay import replay_share, share_removals_before
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Group, Member
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.replay import replay_streams, streams_removals_before
 from coterie.coordinator.streams.state import StreamsGroup
 
-AnyGroup = Group | ConsumerGroup | StreamsGroup
-K = TypeVar("K", Group, ConsumerGroup, StreamsGroup)
+AnyGroup = Group | ConsumerGroup | StreamsGroup | ShareGroup
+K = TypeVar("K", Group, ConsumerGroup, StreamsGroup, ShareGroup)
 OFFSET_EVENTS = get_args(OffsetEvent)
 CONSUMER_EVENTS = frozenset(get_args(c.ConsumerEvent))
 STREAMS_EVENTS = frozenset(get_args(s.StreamsEvent))
+SHARE_EVENTS = frozenset(get_args(h.ShareEvent))
 REMOVALS = (
     c.GroupEpochRemoved,
     c.PartitionMetadataRemoved,
@@ -60,6 +64,10 @@ def replay_event(group: AnyGroup, event: e.Event, now_ms: int) -> AnyGroup:
         if not isinstance(group, StreamsGroup):
             group = _of_kind(StreamsGroup, group.group_id, group)
         replay_streams(group, event, now_ms)  # type: ignore[arg-type]
+    elif type(event) in SHARE_EVENTS:
+        if not isinstance(group, ShareGroup):
+            group = _of_kind(ShareGroup, group.group_id, group)
+        replay_share(group, event, now_ms)  # type: ignore[arg-type]
     else:
         if not isinstance(group, Group):
             group = _of_kind(Group, group.group_id, group)
@@ -91,6 +99,14 @@ def replay_record(group_id: str, group: AnyGroup | None, event: e.Event, timesta
         for lost in streams_removals_before(group, event):
             replay_streams(group, lost, timestamp_ms)
         replay_streams(group, event, timestamp_ms)
+    elif isinstance(event, h.ShareEvent):
+        if not isinstance(group, ShareGroup):
+            if isinstance(event, h.SHARE_REMOVALS):
+                return group
+            group = _of_kind(ShareGroup, group_id, group)
+        for before in share_removals_before(group, event):
+            replay_share(group, before, timestamp_ms)
+        replay_share(group, event, timestamp_ms)
     else:
         if isinstance(event, e.GroupRemoved) and not isinstance(group, Group):
             return group  # of a group that is gone, or has become one of another kind since

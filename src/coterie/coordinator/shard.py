@@ -24,6 +24,10 @@ from coterie.coordinator.offsets.replay import replay_offset, store_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import OFFSET_EVENTS, AnyGroup, replay_event, replay_record, restart_session
+from coterie.coordinator.share.decide import SHARE_COMMANDS
+from coterie.coordinator.share.events import SHARE_TIMER_EVENTS, ShareTargetRemoved
+from coterie.coordinator.share.replay import restart_share_timers
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Cause, Group
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
 from coterie.coordinator.streams.events import STREAMS_TIMER_EVENTS, InitialDelaySet, TaskTargetRemoved
@@ -80,17 +84,18 @@ class _OpenTransaction(NamedTuple):
 _JOINED = (e.MemberJoined, e.StaticMemberReplaced)
 # Events after which there is a new deadline: a member's, or the group's own.
 _WATCHED = frozenset({*_JOINED, e.MemberIdReserved, e.RebalanceStarted, e.JoinPhaseExtended, e.GenerationFormed})
-_TIMER_EVENTS = (*c.TIMER_EVENTS, *STREAMS_TIMER_EVENTS)
+_TIMER_EVENTS = (*c.TIMER_EVENTS, *STREAMS_TIMER_EVENTS, *SHARE_TIMER_EVENTS)
 _NEW_GROUPS: dict[type, type[AnyGroup]] = {
     ConsumerGroupHeartbeatRequest: ConsumerGroup,
     StreamsGroupHeartbeatRequest: StreamsGroup,
+    **dict.fromkeys(SHARE_COMMANDS, ShareGroup),
 }
 _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
 class Shard:
-    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, in ``consumer_groups``, or in
-    ``streams_groups``.
+    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, in ``consumer_groups``,
+    ``streams_groups`` or ``share_groups``.
     ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
     that has this partition (KIP-890); None where only the groups are of interest. ``own_configs`` are those of groups with
     settings of their own."""
@@ -107,6 +112,7 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.streams_groups: dict[str, StreamsGroup] = {}
+        self.share_groups: dict[str, ShareGroup] = {}
         self._deadlines = Deadlines(self.group)
         self.next_deadline_ms = self._deadlines.next_ms  # when to call `expired` next; may be early, never late
         self._keys = KeyReader()
@@ -116,16 +122,26 @@ class Shard:
 
     def group(self, group_id: str) -> AnyGroup | None:
         """The group, of any kind."""
-        return self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
+        return (
+            self.groups.get(group_id)
+            or self.consumer_groups.get(group_id)
+            or self.streams_groups.get(group_id)
+            or self.share_groups.get(group_id)
+        )
 
     @property
     def needs_topics(self) -> bool:
         """Whether it has groups whose decisions depend on the broker's topics."""
-        return bool(self.consumer_groups or self.streams_groups)
+        return bool(self.consumer_groups or self.streams_groups or self.share_groups)
 
     def every_group(self) -> list[AnyGroup]:
         """The groups of all kinds."""
-        return [*self.groups.values(), *self.consumer_groups.values(), *self.streams_groups.values()]
+        return [
+            *self.groups.values(),
+            *self.consumer_groups.values(),
+            *self.streams_groups.values(),
+            *self.share_groups.values(),
+        ]
 
     def _keep(self, group: AnyGroup) -> None:
         """Takes the group in, in the place of one of another kind."""
@@ -134,18 +150,21 @@ class Shard:
             self.groups[group.group_id] = group
         elif isinstance(group, ConsumerGroup):
             self.consumer_groups[group.group_id] = group
-        else:
+        elif isinstance(group, StreamsGroup):
             self.streams_groups[group.group_id] = group
+        else:
+            self.share_groups[group.group_id] = group
 
     def _drop(self, group_id: str) -> None:
         self.groups.pop(group_id, None)
         self.consumer_groups.pop(group_id, None)
         self.streams_groups.pop(group_id, None)
+        self.share_groups.pop(group_id, None)
 
     def decide(self, command: Command, ctx: Context) -> Decision:
         """Decides; changes nothing. A refusal is a decision whose only content is the response."""
         group_id = command.group_id  # looked up as by `group`, without a call
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
+        group = self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.group(group_id)
         exists = group is not None
         if group is None:
             group = _NEW_GROUPS.get(type(command), Group)(command.group_id)
@@ -172,7 +191,7 @@ class Shard:
     def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
         """The outcome in place of a decision whose records could not be appended, for the append's error ``code``. A group that
         was to be settled by it is settled again later."""
-        if not isinstance(decision.group, ConsumerGroup):
+        if isinstance(decision.group, Group | StreamsGroup):
             self._deadlines.queue_group_again(decision.group, decision.now_ms)
         instead = decision.outcome.on_append_error
         if instead is not None:
@@ -336,6 +355,12 @@ class Shard:
             restart_timers(consumers, now_ms, self._config_of(consumers.group_id).group_consumer_session_timeout_ms)
             for member_id, timers in consumers.timers.items():
                 self._deadlines.queue(consumers.group_id, member_id, timers)
+        for share in self.share_groups.values():
+            for member_id in share.target.keys() - share.members.keys():
+                replay_event(share, ShareTargetRemoved(member_id), now_ms)
+            restart_share_timers(share, now_ms, self._config_of(share.group_id).group_share_session_timeout_ms)
+            for member_id, timers in share.timers.items():
+                self._deadlines.queue(share.group_id, member_id, timers)
         return oversize
 
     def unload(self) -> list[Reply]:
@@ -349,6 +374,7 @@ class Shard:
         self.groups.clear()
         self.consumer_groups.clear()
         self.streams_groups.clear()
+        self.share_groups.clear()
         self._in_transaction.clear()
         self._deadlines.clear()
         return replies

@@ -1,5 +1,5 @@
 """Hard events to records of `__consumer_offsets` and back (Kafka's GroupCoordinatorRecordHelpers);
-those of consumer groups by `stored_consumer_groups`, of streams groups by `streams/stored`.
+those of consumer groups by `stored_consumer_groups`, of share and streams groups by `share/stored` and `streams/stored`.
 
 Byte for byte what Apache Kafka writes: int16 version, then the message; offset values v3, v1 with an explicit
 expiry, v4 with a topic id (all that Kafka 4.3 writes v4 for; without an id both versions say the same); group values v3.
@@ -24,6 +24,8 @@ from coterie.coordinator.events import (
     OffsetStored,
     TransactionalOffsetStored,
 )
+from coterie.coordinator.share.events import ShareEvent
+from coterie.coordinator.share.stored import share_event_of, share_record, share_record_of, share_record_text
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
 from coterie.coordinator.stored_kinds import to_bytes
 from coterie.coordinator.streams.events import StreamsEvent
@@ -120,6 +122,11 @@ def _consumer_group_record(group_id: str, event: ConsumerEvent) -> StoredRecord 
     return None if record is None else StoredRecord(*to_bytes(record))
 
 
+def _share_group_record(group_id: str, event: ShareEvent) -> StoredRecord | None:
+    record = share_record_of(group_id, event)
+    return None if record is None else StoredRecord(*to_bytes(record))
+
+
 def _streams_group_record(group_id: str, event: StreamsEvent) -> StoredRecord | None:
     record = streams_record_of(group_id, event)
     return None if record is None else StoredRecord(*to_bytes(record))
@@ -138,6 +145,7 @@ _RECORDS: dict[type, Callable[[str, Any], StoredRecord | None]] = {
     **dict.fromkeys(get_args(ConsumerEvent), _consumer_group_record),
     CurrentStored: _current_record,
     **dict.fromkeys(get_args(StreamsEvent), _streams_group_record),
+    **dict.fromkeys(get_args(ShareEvent), _share_group_record),
 }
 
 
@@ -185,7 +193,10 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
     if record is not None:
         return record.group_id, event_of(record)
     record = streams_record(key, value)
-    return None if record is None else (record.group_id, streams_event_of(record))
+    if record is not None:
+        return record.group_id, streams_event_of(record)
+    record = share_record(key, value)
+    return None if record is None else (record.group_id, share_event_of(record))
 
 
 class KeyReader:
@@ -252,6 +263,9 @@ def record_text(key: bytes, value: bytes | None) -> str:
     record = streams_record(key, value)
     if record is not None:
         return streams_record_text(record)
+    record = share_record(key, value)
+    if record is not None:
+        return share_record_text(record)
     read = from_record(key, value)
     if read is None:
         other = stored_consumer_groups.other_group_text(key)

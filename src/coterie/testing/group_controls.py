@@ -10,6 +10,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.groups.explanation import state_of
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Phase
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.testing.argument_checks import checked_arguments
@@ -68,7 +69,7 @@ class GroupControls(ABC):
 
         def look() -> dict[str, str]:
             state = self._group(group)
-            if isinstance(state, ConsumerGroup):
+            if isinstance(state, ConsumerGroup | ShareGroup):
                 return {m.member_id: m.subscription.client_id for m in state.members.values()}
             if isinstance(state, StreamsGroup):
                 return {m.member_id: m.metadata.client_id for m in state.members.values()}

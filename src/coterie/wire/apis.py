@@ -114,6 +114,11 @@ APIS: dict[int, Api] = {
         _api(69, "ConsumerGroupDescribe", "groups", "0-1"),
         _api(78, "ShareFetch", "share", "1-2"),
         _api(79, "ShareAcknowledge", "share", "1-2"),
+        _api(76, "ShareGroupHeartbeat", "share", "1"),
+        _api(77, "ShareGroupDescribe", "share", "1"),
+        _api(90, "DescribeShareGroupOffsets", "share", "0-1"),
+        _api(91, "AlterShareGroupOffsets", "share", "0"),
+        _api(92, "DeleteShareGroupOffsets", "share", "0"),
         _api(83, "InitializeShareGroupState", "share", "0"),
         _api(84, "ReadShareGroupState", "share", "0"),
         _api(85, "WriteShareGroupState", "share", "0-1"),
@@ -143,13 +148,8 @@ CLUSTER_APIS: dict[int, Api] = {
 DECLARED_APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(76, "ShareGroupHeartbeat", "share", "1"),
-        _api(77, "ShareGroupDescribe", "share", "1"),
         _api(88, "StreamsGroupHeartbeat", "streams", "0-1"),
         _api(89, "StreamsGroupDescribe", "streams", "0-1"),
-        _api(90, "DescribeShareGroupOffsets", "share", "0-1"),
-        _api(91, "AlterShareGroupOffsets", "share", "0"),
-        _api(92, "DeleteShareGroupOffsets", "share", "0"),
     )
 }
 

@@ -18,6 +18,11 @@ from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.share.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from coterie.wire.topic_names import LAST_WITHOUT_IDS
 from tests.broker.access.restricted_broker import (
     CLUSTER,
@@ -74,6 +79,11 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     69: ((_O.DESCRIBE, GROUP),),
     75: ((_O.DESCRIBE, TOPIC),),
     **dict.fromkeys((78, 79), (_READ_GROUP,)),  # and READ of each topic: tests/broker/share/test_share_access.py
+    76: (_READ_GROUP, (_O.DESCRIBE, TOPIC)),
+    77: ((_O.DESCRIBE, GROUP),),
+    90: ((_O.DESCRIBE, GROUP), (_O.DESCRIBE, TOPIC)),
+    91: (_READ_GROUP, (_O.READ, TOPIC)),
+    92: ((_O.DELETE, GROUP), (_O.READ, TOPIC)),
     30000: ((_O.DESCRIBE, GROUP),),
 }
 FILTERS = {16, 60, 66}  # ListGroups, DescribeCluster, ListTransactions show what is allowed
@@ -164,8 +174,13 @@ CASES = list(_cases())
 def broker_for(case: Case) -> RestrictedBroker:
     """With all other needs of the API, and the group."""
     broker = RestrictedBroker()
-    commit = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1)])
-    broker.ask("admin", OffsetCommitRequest("g", topics=[commit]), 2)
+    if case.key in (91, 92):  # of a share group
+        partitions = [AlterShareGroupOffsetsRequestPartition(0, 0)]
+        altered = [AlterShareGroupOffsetsRequestTopic("t", partitions)]
+        broker.ask("admin", AlterShareGroupOffsetsRequest("g", altered), 0)
+    else:
+        commit = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1)])
+        broker.ask("admin", OffsetCommitRequest("g", topics=[commit]), 2)
     for operation, kind in NEEDS[case.key]:
         if (operation, kind) != case.need:
             broker.allow("alice", operation, kind, _NAMES.get(kind, case.topic))

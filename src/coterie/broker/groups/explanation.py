@@ -20,12 +20,14 @@ from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.streams.leave import task_owners
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.coordinator.views.explanation import explain_group
+from coterie.coordinator.views.share_explanation import explain_share_group
 from coterie.coordinator.views.streams_explanation import explain_streams_group
 from coterie.records.batch import NO_TIMESTAMP
 from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
@@ -67,6 +69,8 @@ def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str
     config = groups.config_of(group.group_id)
     if isinstance(group, ConsumerGroup):
         return explain_consumer_group(group, now_ms, config, groups.topics_view.image())
+    if isinstance(group, ShareGroup):
+        return explain_share_group(group, now_ms, config)
     if isinstance(group, StreamsGroup):
         return explain_streams_group(group, now_ms, config)
     return explain_group(group, now_ms, config)
@@ -122,6 +126,8 @@ def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:
             for (topic_id, partition), member_id in group.owners.items()
             if (name := names[topic_id]) is not None
         }
+    if isinstance(group, ShareGroup):
+        return {}  # several members have a partition
     if isinstance(group, StreamsGroup):
         return task_owners(group)
     if group.protocol_type != CONSUMER:

@@ -25,6 +25,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from coterie.broker.groups.coordinator_moves import moved_lines
 from coterie.broker.groups.deadline_timer import DeadlineTimer
@@ -42,20 +43,29 @@ from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Topic
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
+from coterie.coordinator.commands import (
+    Command,
+    DeadlineExpired,
+    ExpireOffsets,
+    RegexesResolved,
+    StatesInitialized,
+    TopicsDeleted,
+)
 from coterie.coordinator.offsets.delete import has_offsets_of
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Step
+from coterie.coordinator.share.decide import SHARE_COMMANDS
 from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.share.initialize_share_group_state import InitializeShareGroupStateRequest
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.write_txn_markers import WritableTxnMarker
 
-_WITH_TOPICS = (ConsumerGroupHeartbeatRequest, StreamsGroupHeartbeatRequest)
+_WITH_TOPICS = (ConsumerGroupHeartbeatRequest, StreamsGroupHeartbeatRequest, *SHARE_COMMANDS)
 logger = logging.getLogger(__name__)
 
 
@@ -79,6 +89,8 @@ class GroupCoordinator(ShardHosting):
         self.topics_view = TopicsView(topics, clock)
         self.orphans_left = False  # a failing disk kept them from being aborted
         self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
+        # Sends a request to the share coordinators of its partitions; set by the node.
+        self.persist: Callable[[Any, Callable[[Any], None]], None] = lambda request, responded: None
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._deadlines = DeadlineTimer(scheduler, clock, self._hosted, self._carry_out)
 
@@ -86,6 +98,7 @@ class GroupCoordinator(ShardHosting):
         """Puts the broker's altered settings in force; `configure` follows for each group with settings of its own."""
         broker = self._settings.current
         self.config.group_consumer_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
+        self.config.group_share_assignment_interval_ms = self._settings.share.group_share_assignment_interval_ms
         for hosted in [hosted for hosted in self._hosted if hosted.losses]:
             if not hosted.is_in_doubt(broker.coterie_offsets_losses_accepted):
                 self._shard_loaded(hosted)
@@ -171,6 +184,8 @@ class GroupCoordinator(ShardHosting):
         if outcome.resolve:
             shown = next((r.token.may_describe for r in outcome.replies if isinstance(r.token, Pending)), None)
             self._resolve(decision.group.group_id, outcome.resolve, shown)
+        if outcome.initialize is not None:
+            self._initialize(outcome.initialize)
         if not decision.records:
             in_cluster = hosted.partition.in_cluster
             respond(hosted.assignments.awaiting_response(outcome.replies) if in_cluster else outcome.replies)
@@ -180,6 +195,20 @@ class GroupCoordinator(ShardHosting):
             self._flusher.after_sync(hosted.partition.log, lambda: respond(outcome.replies))
         else:
             respond(outcome.replies)
+
+    def _initialize(self, request: InitializeShareGroupStateRequest) -> None:
+        """Has the share coordinator initialize states of a share group, and submits the result to the group."""
+
+        def responded(response: Any) -> None:
+            rows = [(topic.topic_id, row) for topic in response.results for row in topic.partitions]
+            partitions: dict[bytes, set[int]] = {}
+            for topic_id, row in rows:
+                partitions.setdefault(topic_id, set()).add(row.partition)
+            numbers = {topic_id: frozenset(of_topic) for topic_id, of_topic in partitions.items()}
+            succeeded = not any(row.error_code for _, row in rows)
+            self._submit_own(StatesInitialized(request.group_id, numbers, succeeded))
+
+        self._scheduler.call_soon(lambda: self.persist(request, responded))
 
     def _resolve(self, group_id: str, patterns: frozenset[str], may_describe: MayDescribe | None) -> None:
         """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group:
@@ -293,6 +322,7 @@ class GroupCoordinator(ShardHosting):
     def _forget_offsets(self, hosted: HostedShard, topics: tuple[tuple[str, bytes], ...]) -> None:
         names = {name for name, _ in topics}
         concerned = [g.group_id for g in hosted.shard.every_group() if has_offsets_of(g, names)]
+        concerned += hosted.shard.share_groups
         self._for_groups(hosted, concerned, lambda group_id: TopicsDeleted(group_id, topics))
 
     def _for_groups(self, hosted: HostedShard, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:

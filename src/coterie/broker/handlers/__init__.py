@@ -41,6 +41,7 @@ MODULES: Mapping[str, tuple[int, ...]] = {
     "administration.features": (57,),
     "coordinators.transaction_views": (61, 65, 66),
     "coordinators.consumer_groups": (68, 69),
+    "coordinators.share_groups": (76, 77, 90, 91, 92),
     "coordinators.share_states": (83, 84, 85, 86, 87),
     "telemetry": (71, 72, 30001),
     "administration.topic_partitions": (75,),

@@ -27,6 +27,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource
 from coterie.broker.share.share_hosting import ShareHosting
+from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import ShareCoordinator
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import ReplicaEffects
@@ -142,9 +143,19 @@ class TransactionServices(Protocol):
 
 
 class ShareServices(Protocol):
-    """For the requests of share groups to the share coordinator."""
+    """For the requests of share groups, and those to the share coordinator."""
 
+    groups: GroupCoordinator
+    topics: Topics
+    settings: BrokerSettings
+    features: Features
+    turns: Turns
     share_coordinator: ShareCoordinator
+    share_persister: SharePersister
+
+
+class DeletionServices(GroupServices, ShareServices, Protocol):
+    """For DeleteGroups: a share group goes with its states."""
 
 
 class TopicServices(Protocol):

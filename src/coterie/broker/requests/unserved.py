@@ -46,13 +46,6 @@ _REASONS = {
         81: "RemoveRaftVoter",
         82: "UpdateRaftVoter",
     },
-    "share groups (KIP-932) are not served": {
-        76: "ShareGroupHeartbeat",
-        77: "ShareGroupDescribe",
-        90: "DescribeShareGroupOffsets",
-        91: "AlterShareGroupOffsets",
-        92: "DeleteShareGroupOffsets",
-    },
     "groups of the streams protocol (KIP-1071) are not served": {
         88: "StreamsGroupHeartbeat",
         89: "StreamsGroupDescribe",

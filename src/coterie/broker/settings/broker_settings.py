@@ -9,7 +9,11 @@ from itertools import dropwhile
 
 from coterie.broker.process.patterns import subscription_problem
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
-from coterie.broker.settings.consumer_groups import check_consumer_group_settings, server_assignors
+from coterie.broker.settings.consumer_groups import (
+    check_consumer_group_settings,
+    check_share_group_settings,
+    server_assignors,
+)
 from coterie.broker.settings.security_table import SECURITY_SETTINGS, SecurityConfig, listener_setting, prefixes
 from coterie.broker.settings.share_table import SHARE_SETTINGS, ShareConfig
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
@@ -21,6 +25,9 @@ from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
 
 # The settings that the group coordinator has under the same name, and in the same unit.
 COORDINATOR_SETTINGS = frozenset(f.name for f in fields(BrokerConfig)) & {f.name for f in fields(CoordinatorConfig)}
+SHARE_COORDINATOR_SETTINGS = frozenset(f.name for f in fields(ShareConfig)) & {
+    f.name for f in fields(CoordinatorConfig)
+}
 # The same setting under two names: where one is given, the other follows.
 _ALIASES = {"broker.id": "node.id", "node.id": "broker.id"}
 # Settings of the same thing in different units: DescribeConfigs shows all of them as synonyms of each.
@@ -121,8 +128,10 @@ class BrokerSettings:
         """The settings of the group coordinator. Raises SettingError where two of them conflict."""
         own = self.current
         check_consumer_group_settings(own)
+        check_share_group_settings(self.share)
         return CoordinatorConfig(
             **{name: getattr(own, name) for name in COORDINATOR_SETTINGS},
+            **{name: getattr(self.share, name) for name in SHARE_COORDINATOR_SETTINGS},
             offsets_retention_ms=own.offsets_retention_minutes * 60_000,
             sync_timeout_enabled=own.coterie_group_sync_timeout_enable,
             pending_leave_rebalances=own.coterie_group_pending_leave_rebalance_enable,

@@ -1,4 +1,5 @@
-"""Settings of consumer groups (KIP-848): the broker's that must fit together, and a group's own in their place."""
+"""Settings of consumer groups (KIP-848) and share groups (KIP-932): the broker's that must fit together, and a group's own in
+their place."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from dataclasses import replace
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.broker.settings.broker_table import KAFKA_ASSIGNORS, BrokerConfig
+from coterie.broker.settings.share_table import ShareConfig
 from coterie.configuration import SettingError
 from coterie.configuration.value_types import INT
 from coterie.coordinator.outcome import CoordinatorConfig
 
-# A group's own settings; each takes the place of the broker's, whose name is group. before it.
-_OF_GROUP = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+# A group's own settings that its coordinator uses; each takes the place of the broker's, whose name is group. before it.
+_OF_COORDINATOR = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+# Those of share groups that the leaders of partitions use.
+_OF_LEADERS = ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks")
 
 
 def server_assignors(names: Iterable[str]) -> dict[str, ServerAssignor]:
@@ -23,36 +27,50 @@ def server_assignors(names: Iterable[str]) -> dict[str, ServerAssignor]:
 
 def check_consumer_group_settings(broker: BrokerConfig) -> None:
     """Kafka's checks of GroupCoordinatorConfig. Raises SettingError."""
-    for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
-        least, most = _bounds(broker, name)
-        value = _value(broker, name)
-        if not least <= value <= most:
-            text = f"between group.consumer.min.{name} ({least}) and group.consumer.max.{name} ({most})"
-            raise SettingError(f"group.consumer.{name} must be {text}, not {value}")
-    if broker.group_consumer_heartbeat_interval_ms >= broker.group_consumer_session_timeout_ms:
-        raise SettingError(
-            "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms "
-            f"({broker.group_consumer_session_timeout_ms}), not {broker.group_consumer_heartbeat_interval_ms}"
-        )
+    _check("consumer", broker, _OF_COORDINATOR)
     if not broker.group_consumer_assignors:
         raise SettingError("group.consumer.assignors must name at least one assignor")
 
 
-def config_of_group(config: CoordinatorConfig, broker: BrokerConfig, own: Mapping[str, str]) -> CoordinatorConfig:
+def check_share_group_settings(share: ShareConfig) -> None:
+    """Kafka's checks of GroupCoordinatorConfig and ShareGroupConfig. Raises SettingError."""
+    _check("share", share, (*_OF_COORDINATOR, *_OF_LEADERS))
+    if len(share.group_share_assignors) != 1:
+        raise SettingError("group.share.assignors must name exactly one assignor")
+
+
+def _check(protocol: str, broker: BrokerConfig | ShareConfig, names: Iterable[str]) -> None:
+    for name in names:
+        least, most = _bounds(protocol, broker, name)
+        value = _value(protocol, broker, name)
+        if not least <= value <= most:
+            text = f"between group.{protocol}.min.{name} ({least}) and group.{protocol}.max.{name} ({most})"
+            raise SettingError(f"group.{protocol}.{name} must be {text}, not {value}")
+    interval, timeout = (_value(protocol, broker, name) for name in ("heartbeat.interval.ms", "session.timeout.ms"))
+    if interval >= timeout:
+        text = f"must be less than group.{protocol}.session.timeout.ms ({timeout}), not {interval}"
+        raise SettingError(f"group.{protocol}.heartbeat.interval.ms {text}")
+
+
+def config_of_group(
+    config: CoordinatorConfig, broker: BrokerConfig, share: ShareConfig, own: Mapping[str, str]
+) -> CoordinatorConfig:
     """The coordinator's settings for a group with settings of its own, which the broker's bounds may cut
     (Kafka's GroupConfig.evaluate): they were checked against bounds that may have changed since."""
     values = {}
-    for name in _OF_GROUP:
-        if name in own:
-            least, most = _bounds(broker, name.removeprefix("consumer."))
-            values["group_" + name.replace(".", "_")] = min(max(INT.parse(own[name]), least), most)
+    for protocol, settings in (("consumer", broker), ("share", share)):
+        for name in _OF_COORDINATOR:
+            text = own.get(f"{protocol}.{name}")
+            if text is not None:
+                least, most = _bounds(protocol, settings, name)
+                values[f"group_{protocol}_{name.replace('.', '_')}"] = min(max(INT.parse(text), least), most)
     return replace(config, **values)  # type: ignore[arg-type]
 
 
-def _value(broker: BrokerConfig, name: str) -> int:
-    value: int = getattr(broker, "group_consumer_" + name.replace(".", "_"))
+def _value(protocol: str, broker: BrokerConfig | ShareConfig, name: str) -> int:
+    value: int = getattr(broker, f"group_{protocol}_{name.replace('.', '_')}")
     return value
 
 
-def _bounds(broker: BrokerConfig, name: str) -> tuple[int, int]:
-    return _value(broker, f"min.{name}"), _value(broker, f"max.{name}")
+def _bounds(protocol: str, broker: BrokerConfig | ShareConfig, name: str) -> tuple[int, int]:
+    return _value(protocol, broker, f"min.{name}"), _value(protocol, broker, f"max.{name}")

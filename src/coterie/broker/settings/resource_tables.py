@@ -36,7 +36,8 @@ _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
 )
 _PATTERN = rf"({_MATCHED})\s*=.+"
-_NEWER_PROTOCOLS = "share and streams groups are not served"
+_STREAMS = "streams groups are not served"
+_DEAD_LETTERS = "share groups have no queue of dead letters (KIP-1191)"
 
 
 def _are_patterns(value: object) -> bool:
@@ -99,27 +100,18 @@ class _GroupRow(Setting[T_co]):
     broker: str = ""
 
 
-# Of share groups, what the leaders of partitions use.
-_OF_SHARE_PARTITIONS = frozenset(
-    {
-        "group.share.delivery.count.limit",
-        "group.share.partition.max.record.locks",
-        "group.share.record.lock.duration.ms",
-    }
-)
-
-
 def _of_broker(value_type: ValueType[T], name: str) -> T:
     """A group setting whose default is that of a broker setting."""
     default = value_type.parse(BROKER_SETTINGS[name].default)
-    is_served = name.startswith("group.consumer.") or name in _OF_SHARE_PARTITIONS
-    no_effect = "" if is_served else _NEWER_PROTOCOLS
+    no_effect = _STREAMS if name.startswith("group.streams.") else ""
     text = "" if no_effect else f"{name} of this group."
     return declared(_GroupRow("", value_type, default, None, text, no_effect, broker=name))
 
 
 def _group(value_type: ValueType[T], default: T, rule: Rule | None = None, *, broker: str = "") -> T:
-    return declared(_GroupRow("", value_type, default, rule, no_effect=_NEWER_PROTOCOLS, broker=broker))
+    return declared(
+        _GroupRow("", value_type, default, rule, no_effect=_STREAMS if broker else _DEAD_LETTERS, broker=broker)
+    )
 
 
 def _share(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:

@@ -20,9 +20,12 @@ from coterie.coordinator.journal.line import (
     line_start,
     quote,
 )
+from coterie.coordinator.journal.share_lines import fill_share_line
 from coterie.coordinator.journal.streams_lines import StreamsJournalLines
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
+from coterie.coordinator.share.events import ShareEvent
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
 from coterie.coordinator.streams.events import StreamsEvent
 from coterie.coordinator.streams.state import StreamsGroup
@@ -60,6 +63,8 @@ class JournalLines:
         if isinstance(group, ConsumerGroup):
             self._of_consumers.loaded(group)
             return
+        if isinstance(group, ShareGroup):
+            return
         if isinstance(group, StreamsGroup):
             self._of_streams.loaded(group)
             return
@@ -76,6 +81,9 @@ class JournalLines:
         if isinstance(group, StreamsGroup) and isinstance(step.event, StreamsEvent):
             line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
             return line if self._of_streams.fill(line, step.event, group) else None
+        if isinstance(group, ShareGroup) and isinstance(step.event, ShareEvent):
+            line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
+            return line if fill_share_line(line, step.event, group) else None
         text = self.classic_json(step, len(group.members), now_ms)
         return None if text is None else JournalLine.from_json(text)
 

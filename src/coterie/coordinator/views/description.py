@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Group, Phase
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER
@@ -14,6 +15,7 @@ from coterie.wire.messages.groups.list_groups import ListedGroup
 NOT_FOUND_FROM = 6
 GROUP_TYPE = "classic"
 CONSUMER_GROUP_TYPE = "consumer"
+SHARE = "share"  # the protocol type and the type of a share group
 STREAMS = "streams"  # the protocol type and the type of a streams group
 
 
@@ -52,6 +54,8 @@ def list_group(group: AnyGroup) -> ListedGroup:
     """The group's row of ListGroups; protocol type "" where a classic group has had no member."""
     if isinstance(group, ConsumerGroup):
         return ListedGroup(group.group_id, CONSUMER, group.phase.value, CONSUMER_GROUP_TYPE)
+    if isinstance(group, ShareGroup):
+        return ListedGroup(group.group_id, SHARE, group.phase.value, SHARE)
     if isinstance(group, StreamsGroup):
         return ListedGroup(group.group_id, STREAMS, group.phase.value, STREAMS)
     return ListedGroup(group.group_id, group.protocol_type or "", group.phase.value, GROUP_TYPE)

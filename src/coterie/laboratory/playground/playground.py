@@ -14,6 +14,7 @@ from typing import Any
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.timeline import Timeline
+from coterie.coordinator.state import Group
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.coordinator.views.explanation import explain_group
 from coterie.laboratory.members.group_member_actor import GROUP
@@ -192,6 +193,7 @@ class Playground:
             assert isinstance(self._kafka, ConsumerProtocolGroup), "only its broker has such groups"
             explained = explain_consumer_group(group, broker.world.now_ms, broker.config, self._kafka.topics)
         else:
+            assert isinstance(group, Group), "its broker has groups of consumers alone"
             explained = explain_group(group, broker.world.now_ms, broker.config)
         return {
             "state": explained["state"],

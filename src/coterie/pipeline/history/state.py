@@ -16,6 +16,7 @@ from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Shard
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.streams.leave import task_owners
@@ -149,6 +150,16 @@ def members_as_of(out: Path, group: AnyGroup) -> list[MemberThen]:
             for m in group.members.values()
         ]
     names = topic_ids.read_names(out)
+    if isinstance(group, ShareGroup):
+        return [
+            MemberThen(
+                m.member_id,
+                m.subscription.client_id,
+                None,
+                tuple(sorted((names.get(id_text(topic), id_text(topic)), p) for topic, p in m.current.assigned)),
+            )
+            for m in group.members.values()
+        ]
     named = {
         (names.get(id_text(topic_id), id_text(topic_id)), partition): member_id
         for (topic_id, partition), member_id in group.owners.items()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access import administration, groups, logs, topics
+from coterie.broker.handlers.access import administration, groups, logs, share_groups, topics
 from coterie.broker.handlers.access.access import Access, CheckedRequest, Result
 from coterie.broker.handlers.access.refusals import refused
 from coterie.broker.handlers.services import Handler, Services
@@ -126,7 +126,12 @@ CHECKS: Mapping[int, Check] = {
     78: _share_group,
     79: _share_group,
     75: topics.describe_topic_partitions,
+    76: share_groups.share_group_heartbeat,
+    77: share_groups.share_group_describe,
     **dict.fromkeys((83, 84, 85, 86, 87), _cluster(_O.CLUSTER_ACTION)),
+    90: share_groups.describe_share_group_offsets,
+    91: share_groups.alter_share_group_offsets,
+    92: share_groups.delete_share_group_offsets,
     30000: _group(_O.DESCRIBE),  # ExplainGroup, as DescribeGroups
     30001: _cluster(_O.DESCRIBE),  # ListClients
 }

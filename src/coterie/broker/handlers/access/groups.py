@@ -183,13 +183,14 @@ def describe_groups_check(checked: CheckedRequest) -> Result:
     rows = [describe_groups.DescribedGroup(_OF_GROUP, group_id=group) for group in dict.fromkeys(denied)]
 
     def merge(response: Any) -> None:
-        _name_operations(access, response.groups)
+        name_operations(access, response.groups)
         response.groups = [*rows, *response.groups]
 
     return checked.then(merge)
 
 
-def _name_operations(access: Access, groups: list[Any]) -> None:
+def name_operations(access: Access, groups: list[Any]) -> None:
+    """Puts in what the client may do, in the stead of what everybody may, where that was requested."""
     for group in groups:
         if group.authorized_operations != NOT_REQUESTED:
             group.authorized_operations = access.operations(AclResourceType.GROUP, group.group_id)
@@ -217,7 +218,7 @@ def consumer_group_describe_check(checked: CheckedRequest) -> Result:
         return consumer_group_describe.DescribedGroup(_DENIED, text, group.group_id)
 
     def merge(response: Any) -> None:
-        _name_operations(access, response.groups)
+        name_operations(access, response.groups)
         response.groups = [*rows, *(shown(group) for group in response.groups)]
 
     return checked.then(merge)

@@ -8,12 +8,14 @@ from collections.abc import Generator
 from coterie.broker.groups.explanation import explained, unserved
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
-from coterie.broker.handlers.services import GroupServices, Handler
+from coterie.broker.handlers.coordinators.share_deletion import delete_share_group
+from coterie.broker.handlers.services import DeletionServices, GroupServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import distinct
 from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.refusals import refuse
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.views.description import describe_group, list_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -112,7 +114,7 @@ def handle_list_groups(broker: GroupServices, request: ListGroupsRequest, call: 
 
 
 def handle_delete_groups(
-    broker: GroupServices, request: DeleteGroupsRequest, call: Call
+    broker: DeletionServices, request: DeleteGroupsRequest, call: Call
 ) -> DeleteGroupsResponse | Pending:
     """One command per group; the response is sent once the last deletion is durable."""
     pending, results = Pending(), dict[str, DeletableGroupResult]()
@@ -128,12 +130,22 @@ def handle_delete_groups(
     if not wanted:
         return DeleteGroupsResponse()
     for group_id in wanted:
-        part = hand_over(broker.groups, DeleteGroup(group_id), call)
+        part = _deleted(broker, group_id, call)
         if part.response is not None:
             one_done(part)
         else:
             part.notify = lambda part=part: one_done(part)
     return pending
+
+
+def _deleted(broker: DeletionServices, group_id: str, call: Call) -> Pending:
+    try:
+        group = broker.groups.group(group_id)
+    except Refusal:
+        group = None  # the command is refused as well
+    if isinstance(group, ShareGroup):
+        return delete_share_group(broker, group)
+    return hand_over(broker.groups, DeleteGroup(group_id), call)
 
 
 HANDLERS: dict[int, Handler] = {

@@ -13,6 +13,7 @@ from coterie.broker.requests.turns import distinct
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
@@ -97,6 +98,8 @@ def _committed(
     """The committed offsets of each topic, as often as the request names it; None requests every topic. A member of a consumer
     group names itself and its epoch. Raises Refusal."""
     group = broker.groups.group(requested.group_id)
+    if isinstance(group, ShareGroup):
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ConsumerGroup | StreamsGroup):
         check_fetch(group, requested.member_id, requested.member_epoch)
     unreplicated = broker.groups.unreplicated_offsets(requested.group_id)

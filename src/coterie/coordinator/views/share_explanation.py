@@ -1,0 +1,76 @@
+"""Why a share group stands where it stands: whose heartbeat is due, and which partitions have no state yet.
+
+A pure look at the state. Times in ms; the document has the fields of `coordinator.explain`, and the epochs beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.coordinator.consumer.target import NO_PARTITIONS, time_to_target_ms
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.share.state import ShareGroup, ShareGroupMember, StatePartitions
+from coterie.text.quantity import quantity
+
+ASSIGNOR = "simple"
+
+
+def explain_share_group(group: ShareGroup, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
+    """The group as JSON-ready values; ``generation`` is the group epoch."""
+    waiting = [_waits(m) for m in group.members.values() if m.current.member_epoch < group.assignment_epoch]
+    ends = min(((t.session_ms, member_id) for member_id, t in group.timers.items()), default=None)
+    return {
+        "group": group.group_id,
+        "state": group.phase.value,
+        "in_state_ms": max(now_ms - group.phase_since_ms, 0) if group.phase_since_ms >= 0 else None,
+        "generation": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "protocol_type": "share",
+        "protocol": ASSIGNOR,
+        "leader": None,
+        "waiting_for": waiting,
+        "next_timeout": None
+        if ends is None
+        else {"kind": "session", "member_id": ends[1], "in_ms": max(ends[0] - now_ms, 0)},
+        "verdict": _verdict(group, waiting, now_ms, config),
+        "members": [_member(group, m, now_ms, config) for m in group.members.values()],
+        "reserved_ids": [],
+    }
+
+
+def _waits(member: ShareGroupMember) -> dict[str, Any]:
+    client_id, owes = member.subscription.client_id, "takes its part of the target assignment with its next heartbeat"
+    return {"member_id": member.member_id, "client_id": client_id, "group_instance_id": None, "owes": owes}
+
+
+def _verdict(group: ShareGroup, waiting: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
+    if not group.members:
+        return "the group has no members"
+    states = group.states or StatePartitions()
+    pending = sum(len(topic.partitions) for topic in states.initializing.values())
+    if pending:
+        return f"the states of {quantity(pending, 'partition')} are being initialized by the share coordinator"
+    if group.group_epoch > group.assignment_epoch:
+        interval_ms = config.group_share_assignment_interval_ms
+        left_ms = time_to_target_ms(group.assignment_timestamp_ms, interval_ms, now_ms)
+        when = f"in {left_ms} ms, with the next heartbeat after that" if left_ms else "with the next heartbeat"
+        return f"a target assignment is computed {when}"
+    if waiting:
+        return f"{quantity(len(waiting), 'member')} of {len(group.members)} took no part of the target assignment yet"
+    return "every member has its part of the target assignment"
+
+
+def _member(group: ShareGroup, member: ShareGroupMember, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
+    timers, timeout_ms = group.timers.get(member.member_id), config.group_share_session_timeout_ms
+    return {
+        "member_id": member.member_id,
+        "client_id": member.subscription.client_id,
+        "host": member.subscription.client_host,
+        "group_instance_id": None,
+        "member_epoch": member.current.member_epoch,
+        "session_timeout_ms": timeout_ms,
+        "session_left_ms": None if timers is None else max(timers.session_ms - now_ms, 0),
+        "last_heartbeat_ms": None if timers is None else max(now_ms - timers.session_ms + timeout_ms, 0),
+        "partitions": len(member.current.assigned),
+        "target_partitions": len(group.target.get(member.member_id, NO_PARTITIONS)),
+    }
