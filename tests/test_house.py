@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -76,13 +77,19 @@ def test_no_room_is_called_utils() -> None:
     assert not [p for p in SOURCES if forbidden & {p.stem, *p.parent.relative_to(ROOT).parts}]
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The module, parsed once for the tests of this file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def test_functions_and_files_stay_in_size() -> None:
     grown = []
     for path in SOURCES:
         text = path.read_text()
         if text.count("\n") > 400:
             grown.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 if length > 60:
@@ -91,15 +98,15 @@ def test_functions_and_files_stay_in_size() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [p for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))]
+    silent = [path for path in SOURCES if not ast.get_docstring(tree_of(path))]
     assert not silent
 
 
-def undocumented(text: str) -> list[str]:
+def undocumented(tree: ast.Module) -> list[str]:
     """The module's public classes without a docstring, and its public functions and methods of more than a few lines. A method
     of a subclass may have the docstring of the one that it overrides."""
     names = []
-    for node in _public(ast.parse(text)):
+    for node in _public(tree):
         names += [node.name] if _is_silent(node) else []
         if isinstance(node, ast.ClassDef) and not node.bases:
             names += [f"{node.name}.{method.name}" for method in _public(node) if _is_silent(method)]
@@ -118,7 +125,7 @@ def _public(tree: ast.Module | ast.ClassDef) -> list[ast.ClassDef | ast.Function
 
 def test_what_is_public_is_documented() -> None:
     paths = [path for path in SOURCES if OF_KAFKAS_SCHEMAS not in path.parents]
-    silent = [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in undocumented(path.read_text("utf-8"))]
+    silent = [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in undocumented(tree_of(path))]
     assert not silent, "\n".join(silent)
 
 
@@ -126,5 +133,5 @@ def test_an_undocumented_name_is_seen() -> None:
     body = "    a = 1\n    a += 1\n    a += 1\n    return a\n"
     text = f"def f():\n{body}\n\ndef g():\n    return 1\n\n\ndef _h():\n{body}\n\nclass C:\n    def m(self):\n"
     text += body.replace("    ", "        ")
-    assert undocumented(text) == ["f", "C", "C.m"]
-    assert undocumented(text.replace("class C:", "class C(B):")) == ["f", "C"]
+    assert undocumented(ast.parse(text)) == ["f", "C", "C.m"]
+    assert undocumented(ast.parse(text.replace("class C:", "class C(B):"))) == ["f", "C"]
