@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, cast
 
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS
@@ -30,7 +30,7 @@ class FramesBroker(BrokerNode):
         self.connections = OpenConnections(self)
         self.max_request_bytes = settings.current.socket_request_max_bytes
         self.max_elements = settings.current.coterie_request_max_elements
-        self.loop: Any = WorldScheduler(world)
+        self.world, self.loop = world, cast(Any, WorldScheduler(world))
         self.open(memory or MemoryFileSystem(), self.loop, lambda files, synced: synced(None), lambda error: None)
         for topic, count in (("t", 2), ("u", 1)):
             if topic not in self.topics.by_name:

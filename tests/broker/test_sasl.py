@@ -272,10 +272,15 @@ def test_users_of_a_file(tmp_path: Path, mechanism: str) -> None:
     with_broker(settings(mechanism, coterie_sasl_users_file=str(file)), use)
 
 
+KEYS = "c2FsdA==$a2V5:a2V5"  # salt, stored key and server key
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "sentence"),
     [
         ("carol:word\n", 0o600, "users:1 is not USER:MECHANISM"),
+        (f"carol:SCRAM-SHA-256$999999999:{KEYS}\n", 0o600, "users:1 has 999999999 iterations, which must be from 4096"),
+        (f"carol:SCRAM-SHA-256$1:{KEYS}\n", 0o600, "users:1 has 1 iterations"),
         ("", 0o644, "others than its owner can read .*: chmod 600"),
         (None, 0, "cannot be read: .*: No such file"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.broker.clients.throttling import EXEMPT
@@ -19,6 +21,13 @@ from coterie.wire.framing import encode_request
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.broker.access.restricted_broker import RestrictedBroker
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
@@ -34,7 +43,7 @@ class Client:
     """A client's connection to a broker in virtual time."""
 
     def __init__(self, broker: FramesBroker, client_id: str = "app") -> None:
-        self.client_id = client_id
+        self.client_id, self.world = client_id, broker.world
         self.transport = FakeTransport()
         self.accepted = AcceptedConnection(broker)
         self.accepted.connection_made(self.transport)
@@ -43,11 +52,28 @@ class Client:
         self.transport.written.clear()
         self.accepted.data_received(encode_request(1, self.client_id, request, version))
 
-    def throttle_ms(self, response: type[Message], version: int) -> int:
-        """Of the response that was written, in a version without tags."""
+    def send_long(self, request: Message, version: int) -> None:
+        """One that takes several turns, of no time."""
+        self.send(request, version)
+        self.world.run_until(self.world.now_ms)
+
+    def response(self, response: type[Message], version: int) -> Any:
+        """That was written."""
         (data,) = self.transport.written
-        message, _ = decode(response, data[8:], version)
-        return int(message.throttle_time_ms)  # type: ignore[attr-defined]
+        message, _ = decode(response, data[9 if version in response.flexible else 8 :], version)
+        return message
+
+    def throttle_ms(self, response: type[Message], version: int) -> int:
+        return int(self.response(response, version).throttle_time_ms)
+
+    def fetched(self, request: FetchRequest) -> FetchResponse:
+        self.send(request, 11)
+        response: FetchResponse = self.response(FetchResponse, 11)
+        return response
+
+
+def records(response: FetchResponse) -> bytes:
+    return b"".join(bytes(data.records or b"") for topic in response.responses for data in topic.partitions)
 
 
 @pytest.fixture
@@ -77,17 +103,94 @@ def test_a_producer_over_its_rate_is_muted_for_the_time_that_it_is_told(world: W
     assert client.throttle_ms(HeartbeatResponse, 3) == 0
 
 
-def test_a_consumer_over_its_rate_is_muted(world: World, broker: FramesBroker) -> None:
+def test_a_consumer_over_its_rate_has_no_records_and_is_muted(world: World, broker: FramesBroker) -> None:
+    """KafkaApis.handleFetchRequest: what is not sent does not count, and the session does not take it for read."""
     producer, consumer = Client(broker, "producer"), Client(broker)
     producer.send(PRODUCE, 7)
-    broker.clients.quotas.alter({APP: {"consumer_byte_rate": 2_000.0}})
-    consumer.send(FETCH, 11)
-    throttle_ms = consumer.throttle_ms(FetchResponse, 11)
-    assert 4_500 < throttle_ms < 5_500
+    broker.clients.quotas.alter({APP: {"consumer_byte_rate": 4_000.0}})  # 40,000 bytes in ten seconds
+    first = consumer.fetched(FetchRequest(session_epoch=0, topics=FETCH.topics))
+    assert (first.throttle_time_ms, len(records(first))) == (0, len(BATCH))
+    again = FetchRequest(session_id=first.session_id, session_epoch=1, topics=FETCH.topics)  # from offset 0
+    throttled = consumer.fetched(again)
+    assert 4_500 < throttled.throttle_time_ms < 5_500  # 60,000 bytes are half again the rate
+    assert (throttled.error_code, throttled.session_id, throttled.responses) == (0, first.session_id, [])
     consumer.send(HEARTBEAT, 3)
     assert consumer.transport.written == []
-    world.run_until(world.now_ms + throttle_ms)
+    world.run_until(world.now_ms + throttled.throttle_time_ms)
     assert consumer.throttle_ms(HeartbeatResponse, 3) == 0
+    world.run_until(world.now_ms + 10_000)
+    once_more = FetchRequest(session_id=first.session_id, session_epoch=2)
+    assert len(records(consumer.fetched(once_more))) == len(BATCH)
+
+
+def test_a_response_has_at_most_what_the_quota_allows_in_its_windows(world: World, broker: FramesBroker) -> None:
+    producer, consumer = Client(broker, "producer"), Client(broker)
+    for _ in range(3):
+        producer.send(PRODUCE, 7)
+    broker.clients.quotas.alter({APP: {"consumer_byte_rate": 7_000.0}})
+    assert consumer.fetched(FETCH).throttle_time_ms < 50  # the bytes about the records are over it
+    world.run_until(world.now_ms + 50)
+    fetched = consumer.fetched(FETCH)
+    assert len(BATCH) * 2 <= len(records(fetched)) <= 70_000
+    assert fetched.throttle_time_ms == 0
+
+
+def topics_created(client: Client, version: int, *sizes: int) -> CreateTopicsResponse:
+    topics = [CreatableTopic(f"new-{version}-{n}-{size}", size, 1) for n, size in enumerate(sizes)]
+    client.send_long(CreateTopicsRequest(topics), version)
+    response: CreateTopicsResponse = client.response(CreateTopicsResponse, version)
+    return response
+
+
+def test_partitions_are_created_at_a_rate(world: World, broker: FramesBroker) -> None:
+    """KIP-599, testStrictControllerMutationQuota: 11 at once at a rate of one; the topic that overdraws is created."""
+    broker.clients.quotas.alter({APP: {"controller_mutation_rate": 1.0}})
+    client = Client(broker)
+    response = topics_created(client, 6, 10, 5, 1, 1)
+    exceeded = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert [topic.error_code for topic in response.topics] == [0, 0, exceeded, exceeded]
+    assert response.throttle_time_ms == 4_000  # of 15 partitions, four more than the eleven
+    client.send(HEARTBEAT, 3)
+    assert client.transport.written == []
+    world.run_until(world.now_ms + 4_000)
+    assert client.throttle_ms(HeartbeatResponse, 3) == 0
+    created = topics_created(client, 6, 1)
+    assert (created.topics[0].error_code, created.throttle_time_ms) == (0, 0)
+
+
+def test_older_requests_are_carried_out_and_throttled(broker: FramesBroker) -> None:
+    """testPermissiveControllerMutationQuota"""
+    broker.clients.quotas.alter({APP: {"controller_mutation_rate": 1.0}})
+    response = topics_created(Client(broker), 4, 12, 12)
+    assert [topic.error_code for topic in response.topics] == [0, 0]
+    assert response.throttle_time_ms == 13_000
+
+
+def test_a_request_that_only_checks_is_no_mutation(broker: FramesBroker) -> None:
+    broker.clients.quotas.alter({APP: {"controller_mutation_rate": 1.0}})
+    client = Client(broker)
+    for _ in range(3):
+        client.send_long(CreateTopicsRequest([CreatableTopic("checked", 12, 1)], validate_only=True), 6)
+        checked = client.response(CreateTopicsResponse, 6)
+        assert (checked.topics[0].error_code, checked.throttle_time_ms) == (0, 0)
+
+
+def test_partitions_are_added_and_deleted_at_a_rate(world: World, broker: FramesBroker) -> None:
+    client = Client(broker)
+    for number in range(3):
+        assert topics_created(client, number + 4, 12).throttle_time_ms == 0
+    broker.clients.quotas.alter({APP: {"controller_mutation_rate": 1.0}})
+    grown = [CreatePartitionsTopic("new-4-0-12", 24), CreatePartitionsTopic("new-5-0-12", 24)]
+    client.send_long(CreatePartitionsRequest(grown, 1_000), 3)
+    response = client.response(CreatePartitionsResponse, 3)
+    exceeded = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert [result.error_code for result in response.results] == [0, exceeded]
+    assert response.throttle_time_ms == 1_000
+    world.run_until(world.now_ms + 60_000)
+    client.send_long(DeleteTopicsRequest(topic_names=["new-4-0-12", "new-6-0-12"]), 5)
+    deleted = client.response(DeleteTopicsResponse, 5)
+    assert [result.error_code for result in deleted.responses] == [0, exceeded]
+    assert deleted.throttle_time_ms == 13_000
 
 
 def test_the_time_of_requests_is_throttled_for_a_window_at_most(broker: FramesBroker) -> None:

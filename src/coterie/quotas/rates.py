@@ -68,3 +68,30 @@ class Rates:
             rate = self._rates[key] = Rate(self._windows, self._window_ms)
         rate.record(value, now_ms)
         return rate.throttle_ms(limit, now_ms)
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """``rate`` tokens come each second, ``burst`` at most are kept; full at first. As Kafka's TokenBucket."""
+
+    rate: float
+    burst: float
+    tokens: float = field(init=False)
+    at_ms: int | None = None  # when they were counted
+
+    def __post_init__(self) -> None:
+        self.tokens = self.burst
+
+    def _refill(self, now_ms: int) -> None:
+        elapsed_ms = 0 if self.at_ms is None else max(0, now_ms - self.at_ms)
+        self.tokens, self.at_ms = min(self.burst, self.tokens + self.rate * elapsed_ms / 1_000), now_ms
+
+    def take(self, tokens: float, now_ms: int) -> None:
+        """Also more than there are."""
+        self._refill(now_ms)
+        self.tokens -= tokens
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """Until it is no longer overdrawn."""
+        self._refill(now_ms)
+        return round(-self.tokens / self.rate * 1_000) if self.tokens < 0 else 0

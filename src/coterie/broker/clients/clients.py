@@ -34,7 +34,12 @@ class Clients:
         self.seen = SeenClients()
         self.quotas = ClientQuotas(fs, is_alone=is_alone)
         own = settings.current
-        self.throttling = Throttling(self.quotas, own.quota_window_num, own.quota_window_size_seconds * 1_000)
+        self.throttling = Throttling(
+            self.quotas,
+            own.quota_window_num,
+            own.quota_window_size_seconds * 1_000,
+            own.controller_quota_window_num * own.controller_quota_window_size_seconds,
+        )
         self.scram_credentials = ScramCredentials(fs, is_alone=is_alone)
         self.logins = Logins(settings, self.scram_credentials, clock.now_ms)
         self.telemetry = Telemetry(settings.current.telemetry_max_bytes, new_id)

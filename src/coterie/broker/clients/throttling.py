@@ -1,32 +1,45 @@
 """What client quotas do: they throttle. A response goes out at once with its throttle_time_ms, and the connection is muted for
 as long (KIP-219). Without a quota nothing is measured.
 
-Differs from Kafka: a Fetch over its limit keeps its records, for which the client waits afterwards and not before.
+A Fetch whose bytes are over consumer_byte_rate has no records; where its time is over request_percentage it keeps them, while
+Kafka leaves them out then too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from coterie.broker.clients.mutations import STRICT_SINCE, Mutations
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.requests.calls import Call
-from coterie.quotas.limits import limit_of, limit_of_address
-from coterie.quotas.rates import WINDOW_MS, Rates
+from coterie.quotas.limits import Limit, limit_of, limit_of_address
+from coterie.quotas.rates import MOST_REMEMBERED, WINDOW_MS, WINDOWS, Rates, TokenBucket
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
-PRODUCED, FETCHED, HANDLED, CONNECTED = (
+# Whose handlers set throttle_time_ms themselves.
+THROTTLED_BY_HANDLERS = frozenset({FETCH, *STRICT_SINCE})
+PRODUCED, FETCHED, HANDLED, CONNECTED, MUTATED = (
     "producer_byte_rate",
     "consumer_byte_rate",
     "request_percentage",
     "connection_creation_rate",
+    "controller_mutation_rate",
 )
 # Between brokers; and what leads to a session.
 EXEMPT = frozenset({4, 5, 6, 7, 27, 17, 36})
 
 
 class Throttling:
-    """``windows`` and ``window_ms``: quota.window.num and quota.window.size.seconds."""
+    """``windows`` and ``window_ms``: quota.window.num and quota.window.size.seconds; ``mutations_s``: for how long the rate of
+    mutations is kept for a burst."""
 
-    def __init__(self, quotas: ClientQuotas, windows: int, window_ms: int = WINDOW_MS) -> None:
+    def __init__(
+        self, quotas: ClientQuotas, windows: int, window_ms: int = WINDOW_MS, mutations_s: int = WINDOWS
+    ) -> None:
         self._quotas = quotas
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._mutations_s = mutations_s
+        self._kept_s = (windows - 1) * window_ms // 1_000
         self._rates = {key: Rates(windows, window_ms) for key in (PRODUCED, FETCHED, HANDLED, CONNECTED)}
         self._longest_ms = window_ms  # of a throttle for the time of requests
         self._changes = -1  # of the quotas that are known
@@ -44,10 +57,13 @@ class Throttling:
         """Whether there is any quota at all."""
         return bool(self._quotas.values)
 
-    def _record(self, key: str, call: Call, value: float, now_ms: int) -> int:
+    def _limit(self, key: str, call: Call) -> Limit | None:
         if not self.limits(key):
-            return 0
-        limit = limit_of(self._quotas.values, key, call.connection.principal.name, call.client_id)
+            return None
+        return limit_of(self._quotas.values, key, call.connection.principal.name, call.client_id)
+
+    def _record(self, key: str, call: Call, value: float, now_ms: int) -> int:
+        limit = self._limit(key, call)
         return 0 if limit is None else self._rates[key].record(limit.shared_by, value, limit.rate, now_ms)
 
     def received(self, api_key: int, call: Call, size: int, now_ms: int) -> int:
@@ -60,9 +76,33 @@ class Throttling:
             return 0
         return min(self._record(HANDLED, call, took_s * 100, now_ms), self._longest_ms)
 
-    def sent(self, api_key: int, call: Call, size: int, now_ms: int) -> int:
-        """How long to throttle (ms) for the bytes of a response."""
-        return self._record(FETCHED, call, size, now_ms) if api_key in (FETCH, SHARE_FETCH) else 0
+    def sent(self, call: Call, size: int, now_ms: int) -> int:
+        """How long to throttle (ms) for the bytes of the response to a ShareFetch: its records are acquired, and sent."""
+        return self._record(FETCHED, call, size, now_ms)
+
+    def fetched(self, call: Call, size: int, now_ms: int) -> int:
+        """How long to throttle (ms) for the bytes of the response to a Fetch; then they are not sent, and do not count."""
+        throttle_ms = self._record(FETCHED, call, size, now_ms)
+        if throttle_ms:
+            self._record(FETCHED, call, -size, now_ms)
+        return throttle_ms
+
+    def fetched_at_most(self, call: Call, otherwise: int) -> int:
+        """The bytes that the client may fetch in all windows but one; ``otherwise`` without a quota."""
+        limit = self._limit(FETCHED, call)
+        return otherwise if limit is None else int(limit.rate * self._kept_s)
+
+    def mutations(self, api_key: int, call: Call, now_ms: Callable[[], int]) -> Mutations:
+        """What a request may create or delete."""
+        limit, bucket = self._limit(MUTATED, call), None
+        if limit is not None:
+            burst = limit.rate * self._mutations_s
+            bucket = self._buckets.get(limit.shared_by)
+            if bucket is None or (bucket.rate, bucket.burst) != (limit.rate, burst):
+                if len(self._buckets) >= MOST_REMEMBERED:
+                    self._buckets.clear()
+                bucket = self._buckets[limit.shared_by] = TokenBucket(limit.rate, burst)
+        return Mutations(bucket, now_ms, is_strict=call.api_version >= STRICT_SINCE[api_key])
 
     def connected(self, address: str, now_ms: int) -> bool:
         """Whether a new connection from the address is too many for its quota; then it does not count, so that an address that

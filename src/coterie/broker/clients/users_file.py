@@ -9,7 +9,7 @@ import re
 import stat
 from pathlib import Path
 
-from coterie.authentication.credentials import HASHES, ScramCredential
+from coterie.authentication.credentials import HASHES, MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
 from coterie.configuration import SettingError
 
 _LINE = re.compile(r"(?P<user>.+):(?P<mechanism>[A-Z0-9-]+)\$(?P<iterations>\d{1,9}):(?P<salt>\S+)\$(?P<keys>\S+:\S+)")
@@ -48,6 +48,11 @@ def read_users(path: Path) -> _Users:
         if credential is None:
             raise SettingError(
                 f"{path}:{number} is not USER:MECHANISM$ITERATIONS:SALT$KEY:KEY; `coterie users add` writes it"
+            )
+        if not MIN_ITERATIONS <= credential[1].iterations <= MAX_ITERATIONS:  # each login by PLAIN takes as many
+            raise SettingError(
+                f"{path}:{number} has {credential[1].iterations} iterations, which must be from {MIN_ITERATIONS} to "
+                f"{MAX_ITERATIONS}; `coterie users add` writes it"
             )
         users[credential[0]] = credential[1]
     return users

@@ -12,6 +12,7 @@ from sys import intern
 from time import monotonic as time_s
 from typing import Protocol
 
+from coterie.broker.clients.throttling import SHARE_FETCH, THROTTLED_BY_HANDLERS
 from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call, CannotRespond
@@ -23,7 +24,6 @@ from coterie.wire.framing import read_head, skip_tags
 
 logger = logging.getLogger(__name__)
 
-FETCH = 1
 MAX_WAITING = 200  # requests of one connection that wait for their responses
 _SIZE = struct.Struct(">i")
 
@@ -144,12 +144,13 @@ class RequestQueue:
 
     def _put(self, correlation_id: int, route: Route, response: Message, throttle_ms: int) -> None:
         try:
+            if route.api_key in THROTTLED_BY_HANDLERS:
+                throttle_ms = max(throttle_ms, response.throttle_time_ms)  # type: ignore[attr-defined]
             if throttle_ms:
                 self._throttle(response, throttle_ms)
             data = route.frame(correlation_id, response)
-            throttling = self._broker.clients.throttling
-            if route.api_key == FETCH and throttling.is_active:
-                data = self._throttled_fetch(correlation_id, route, response, data)
+            if route.api_key == SHARE_FETCH and self._broker.clients.throttling.is_active:
+                data = self._throttled_share_fetch(correlation_id, route, response, data)
         except Exception:
             # Other clients may wait for the same decision: they get their responses nonetheless.
             logger.exception("a response to %s cannot be encoded", self.latest.connection.host)
@@ -167,10 +168,10 @@ class RequestQueue:
         if hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
 
-    def _throttled_fetch(self, correlation_id: int, route: Route, response: Message, data: bytes) -> bytes:
+    def _throttled_share_fetch(self, correlation_id: int, route: Route, response: Message, data: bytes) -> bytes:
         """The response again, where its own bytes are too many."""
         broker = self._broker
-        throttle_ms = broker.clients.throttling.sent(route.api_key, self.latest, len(data), broker.clock.now_ms())
+        throttle_ms = broker.clients.throttling.sent(self.latest, len(data), broker.clock.now_ms())
         if throttle_ms <= self.throttle_ms:
             return data
         self._throttle(response, throttle_ms)

@@ -168,6 +168,8 @@ class TopicServices(Protocol):
     node_id: int
     cluster: ClusterView
     topic_changes: TopicAdministration | None
+    clients: Clients
+    clock: Clock
 
 
 class ClusterServices(TopicServices, LeaderServices, Protocol):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.framing import encode_response
 from coterie.wire.messages.logs.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -60,13 +61,16 @@ class FetchedPartition:
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def take_up(self, data: PartitionData) -> bool:
-        """Whether an incremental answer must hold ``data``; remembers what the consumer knows then."""
+    def is_news(self, data: PartitionData) -> bool:
+        """Whether an incremental response must hold ``data``."""
         changed = self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
+        return changed or bool(data.records) or bool(data.error_code) or data.diverging_epoch.end_offset >= 0
+
+    def apply(self, data: PartitionData) -> None:
+        """Remembers what the consumer knows after a response with ``data``."""
         # After an error the partition is answered again, whatever its offsets.
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return changed or bool(data.records) or bool(data.error_code) or data.diverging_epoch.end_offset >= 0
 
 
 Partitions = dict[PartitionKey, FetchedPartition]
@@ -167,7 +171,9 @@ class FetchSessions:
             return FetchResponse(session_id=session_id, responses=_by_topic(read))
         if session.epoch != fetch.epoch:  # another request of the session overtook this one while it waited
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id)
-        changed = [part for part in read if part[1].take_up(part[2])]
+        changed = _news(fetch, read)
+        for _, partition, data in read:
+            partition.apply(data)
         for key, partition, data in changed:
             # What had records is read last the next time, so that no partition starves the others. One that was
             # forgotten while the request waited moved the epoch on, so each is still there.
@@ -175,6 +181,16 @@ class FetchSessions:
                 del session.partitions[key]
                 session.partitions[key] = partition
         return FetchResponse(session_id=session.session_id, responses=_by_topic(changed))
+
+    def throttled(self, fetch: Fetch) -> FetchResponse:
+        """The response in the place of `respond`'s to a client over its quota: without records, and as if nothing had been
+        read. A session that was to begin does not."""
+        session = fetch.session
+        if session is None:
+            return FetchResponse(session_id=NO_SESSION)
+        overtaken = session.epoch != fetch.epoch
+        code = ErrorCode.INVALID_FETCH_SESSION_EPOCH if overtaken else ErrorCode.NONE
+        return FetchResponse(error_code=code, session_id=session.session_id)
 
     def _open(self, fetch: Fetch, read: Read, now_ms: int) -> int:
         if len(self._sessions) >= self.slots and not self._make_room(fetch.privileged, len(read), now_ms):
@@ -223,6 +239,15 @@ def _named(request: FetchRequest, by_id: bool) -> Partitions:
         for wanted in topic.partitions:
             partitions[key, wanted.partition] = FetchedPartition(name, topic_id, wanted)
     return partitions
+
+
+def size_of(fetch: Fetch, read: Read, version: int) -> int:
+    """The bytes of the response that `FetchSessions.respond` would make."""
+    return len(encode_response(0, FetchResponse(responses=_by_topic(_news(fetch, read))), version))
+
+
+def _news(fetch: Fetch, read: Read) -> Read:
+    return read if fetch.session is None else [part for part in read if part[1].is_news(part[2])]
 
 
 def _by_topic(read: Read) -> list[FetchableTopicResponse]:

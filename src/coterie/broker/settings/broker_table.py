@@ -161,6 +161,10 @@ class BrokerConfig:
     )
     quota_window_num: int = _broker(INT, 11, "The samples over which the rates of client quotas are.", at_least(1))
     quota_window_size_seconds: int = _broker(INT, 1, "How long each of these samples is.", at_least(1))
+    controller_quota_window_num: int = _broker(
+        INT, 11, "For how many samples controller_mutation_rate is kept for a burst.", at_least(1)
+    )
+    controller_quota_window_size_seconds: int = _broker(INT, 1, "How long each of these is.", at_least(1))
     connections_max_idle_ms: int = _broker(LONG, 600_000, "An idle connection is closed after it; below 0: never.")
     fetch_max_bytes: int = _broker(INT, 57_671_680, "The largest response to a fetch request.", at_least(1024))
     telemetry_max_bytes: int = _broker(

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from coterie.broker.clients.mutations import Mutations
 from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.administration.configs import created_configs
 from coterie.broker.handlers.administration.topic_rules import (
@@ -43,12 +44,14 @@ def _check_controller(broker: TopicServices) -> None:
         raise Refusal(ErrorCode.NOT_CONTROLLER, f"broker {broker.cluster.controller_id} is the controller")
 
 
-def create_topics(broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest) -> Pending:
-    return responded_by(_create_topics(broker, changes, request))
+def create_topics(
+    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest, mutations: Mutations
+) -> Pending:
+    return responded_by(_create_topics(broker, changes, request, mutations))
 
 
 async def _create_topics(
-    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest
+    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest, mutations: Mutations
 ) -> CreateTopicsResponse:
     response = CreateTopicsResponse()
     names, excess = Counter(t.name for t in request.topics), refusal_of_excess(broker, request)
@@ -58,17 +61,22 @@ async def _create_topics(
             if excess is not None:
                 raise excess
             check_named_once(names, requested.name)
-            response.topics.append(await _create(broker, changes, requested, request))
+            response.topics.append(await _create(broker, changes, requested, request, mutations))
         except (Refusal, ZooKeeperError) as error:
             refusal = refusal_of(error)
             response.topics.append(
                 CreatableTopicResult(requested.name, error_code=refusal.code, error_message=str(refusal), configs=[])
             )
+    response.throttle_time_ms = mutations.throttle_ms
     return response
 
 
 async def _create(
-    broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic, request: CreateTopicsRequest
+    broker: TopicServices,
+    changes: TopicAdministration,
+    requested: CreatableTopic,
+    request: CreateTopicsRequest,
+    mutations: Mutations,
 ) -> CreatableTopicResult:
     broker.topics.check_new_name(requested.name)
     assigned = _assignment(broker, changes, requested)
@@ -76,6 +84,7 @@ async def _create(
     factor = len(next(iter(assigned.values())))
     topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     if not request.validate_only:
+        mutations.record(len(assigned))
         await changes.create(requested.name, assigned, configs)
         await changes.until_led(requested.name, len(assigned), request.timeout_ms)
         topic_id = broker.topics.by_name[requested.name].topic_id
@@ -104,12 +113,14 @@ def _assignment(
     return changes.assign(count, own.default_replication_factor if factor == -1 else factor)
 
 
-def create_partitions(broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest) -> Pending:
-    return responded_by(_create_partitions(broker, changes, request))
+def create_partitions(
+    broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest, mutations: Mutations
+) -> Pending:
+    return responded_by(_create_partitions(broker, changes, request, mutations))
 
 
 async def _create_partitions(
-    broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest
+    broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest, mutations: Mutations
 ) -> CreatePartitionsResponse:
     response = CreatePartitionsResponse()
     names = Counter(t.name for t in request.topics)
@@ -118,11 +129,12 @@ async def _create_partitions(
         try:
             _check_controller(broker)
             check_named_once(names, requested.name)
-            await _enlarge(broker, changes, requested, request)
+            await _enlarge(broker, changes, requested, request, mutations)
         except (Refusal, ZooKeeperError) as error:
             refusal = refusal_of(error)
             result.error_code, result.error_message = refusal.code, refusal.message or None
         response.results.append(result)
+    response.throttle_time_ms = mutations.throttle_ms
     return response
 
 
@@ -131,31 +143,44 @@ async def _enlarge(
     changes: TopicAdministration,
     requested: CreatePartitionsTopic,
     request: CreatePartitionsRequest,
+    mutations: Mutations,
 ) -> None:
     topic, assigned = growing_topic(broker, requested)
+    if not request.validate_only:
+        mutations.record(requested.count - len(topic.partitions))
     await changes.enlarge(topic.name, requested.count, assigned, validate_only=request.validate_only)
     if not request.validate_only:
         await changes.until_led(topic.name, requested.count, request.timeout_ms)
 
 
 def delete_topics(
-    broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
+    broker: TopicServices,
+    changes: TopicAdministration,
+    request: DeleteTopicsRequest,
+    version: int,
+    mutations: Mutations,
 ) -> Pending:
-    return responded_by(_delete_topics(broker, changes, request, version))
+    return responded_by(_delete_topics(broker, changes, request, version, mutations))
 
 
 async def _delete_topics(
-    broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
+    broker: TopicServices,
+    changes: TopicAdministration,
+    request: DeleteTopicsRequest,
+    version: int,
+    mutations: Mutations,
 ) -> DeleteTopicsResponse:
     response = DeleteTopicsResponse()
     for result, topic in planned_deletions(broker, request, version):
         try:
             _check_controller(broker)
             if topic is not None:
+                mutations.record(len(topic.partitions))
                 await changes.delete(topic.name)
                 await changes.until_gone(topic.name, request.timeout_ms)
         except (Refusal, ZooKeeperError) as error:
             refusal = refusal_of(error)
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
+    response.throttle_time_ms = mutations.throttle_ms
     return response

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Generator
 
+from coterie.broker.clients.mutations import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, Mutations
 from coterie.broker.handlers.administration.configs import created_configs
 from coterie.broker.handlers.administration.topic_rules import (
     check_named_once,
@@ -40,11 +41,16 @@ def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, ca
     if broker.topic_changes is not None:
         from coterie.broker.handlers.administration.cluster_topics import create_topics  # of a broker in a cluster only
 
-        return create_topics(broker, broker.topic_changes, request)
-    return broker.turns.run(_create_topics(broker, request))
+        return create_topics(broker, broker.topic_changes, request, mutations_of(broker, CREATE_TOPICS, call))
+    return broker.turns.run(_create_topics(broker, request, mutations_of(broker, CREATE_TOPICS, call)))
 
 
-def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Work:
+def mutations_of(broker: TopicServices, api_key: int, call: Call) -> Mutations:
+    """What the client may create or delete by its quota."""
+    return broker.clients.throttling.mutations(api_key, call, broker.clock.now_ms)
+
+
+def _create_topics(broker: TopicServices, request: CreateTopicsRequest, mutations: Mutations) -> Work:
     response = CreateTopicsResponse()
     names = Counter(t.name for t in request.topics)
     yield
@@ -57,7 +63,8 @@ def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Work:
                 if excess is not None:
                     raise excess
                 check_named_once(names, requested.name)
-                result = yield from _create(broker, requested, growths, validate_only=request.validate_only)
+                admitted = None if request.validate_only else mutations
+                result = yield from _create(broker, requested, growths, admitted)
             except Refusal as refusal:
                 result = _not_created(requested.name, refusal)
             response.topics.append(result)
@@ -71,6 +78,7 @@ def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Work:
                 response.topics = [_not_created(r.name, refusal) if r.name in failed else r for r in response.topics]
     finally:
         broker.topics.abandon(growths)
+    response.throttle_time_ms = mutations.throttle_ms
     return response
 
 
@@ -79,16 +87,17 @@ def _not_created(name: str, refusal: Refusal) -> CreatableTopicResult:
 
 
 def _create(
-    broker: TopicServices, requested: CreatableTopic, growths: list[NewPartitions], *, validate_only: bool
+    broker: TopicServices, requested: CreatableTopic, growths: list[NewPartitions], mutations: Mutations | None
 ) -> Generator[None, None, CreatableTopicResult]:
-    """Adds to ``growths`` what is to be published."""
+    """Adds to ``growths`` what is to be published. ``mutations``: None where it is only checked."""
     broker.topics.check_new_name(requested.name)
     count = _partition_count(broker, requested)
     configs = {c.name: c.value for c in requested.configs}
-    if validate_only:
+    if mutations is None:
         checked = broker.topics.check_new(requested.name, count, configs)
         topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     else:
+        mutations.record(count)
         if requested.name in INTERNAL_TOPICS:  # in one turn: another request may need it at once
             topic = broker.topics.create(requested.name, count, configs)
         else:
@@ -127,11 +136,11 @@ def handle_create_partitions(broker: TopicServices, request: CreatePartitionsReq
             create_partitions,  # of a broker in a cluster only
         )
 
-        return create_partitions(broker, broker.topic_changes, request)
-    return broker.turns.run(_create_partitions(broker, request))
+        return create_partitions(broker, broker.topic_changes, request, mutations_of(broker, CREATE_PARTITIONS, call))
+    return broker.turns.run(_create_partitions(broker, request, mutations_of(broker, CREATE_PARTITIONS, call)))
 
 
-def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) -> Work:
+def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest, mutations: Mutations) -> Work:
     response = CreatePartitionsResponse()
     names = Counter(t.name for t in request.topics)
     growths: list[NewPartitions] = []
@@ -142,6 +151,7 @@ def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) 
                 check_named_once(names, requested.name)
                 topic, _ = growing_topic(broker, requested)
                 if not request.validate_only:
+                    mutations.record(requested.count - len(topic.partitions))
                     growths.append((yield from broker.topics.extending(topic, requested.count)))
             except Refusal as refusal:
                 result.error_code, result.error_message = refusal.code, refusal.message or None
@@ -158,6 +168,7 @@ def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) 
                         result.error_code, result.error_message = refusal.code, refusal.message
     finally:
         broker.topics.abandon(growths)
+    response.throttle_time_ms = mutations.throttle_ms
     return response
 
 
@@ -167,21 +178,27 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
     if broker.topic_changes is not None:
         from coterie.broker.handlers.administration.cluster_topics import delete_topics  # of a broker in a cluster only
 
-        return delete_topics(broker, broker.topic_changes, request, call.api_version)
+        mutations = mutations_of(broker, DELETE_TOPICS, call)
+        return delete_topics(broker, broker.topic_changes, request, call.api_version, mutations)
     return broker.turns.run(_delete_topics(broker, request, call))
 
 
 def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Work:
-    response = DeleteTopicsResponse()
+    response, mutations = DeleteTopicsResponse(), mutations_of(broker, DELETE_TOPICS, call)
     deleted: list[tuple[DeletableTopicResult, Topic]] = []
     for result, topic in planned_deletions(broker, request, call.api_version):
         response.responses.append(result)
         if topic is not None:
-            deleted.append((result, topic))
+            try:
+                mutations.record(len(topic.partitions))
+                deleted.append((result, topic))
+            except Refusal as refusal:
+                result.error_code, result.error_message = refusal.code, str(refusal)
         if len(response.responses) % AT_ONCE == 0:
             yield
     if deleted:
         yield from _delete(broker, deleted)
+    response.throttle_time_ms = mutations.throttle_ms
     return response
 
 

@@ -8,12 +8,21 @@ from functools import partial
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
+from coterie.broker.clients.throttling import FETCHED
 from coterie.broker.handlers.access.access import Access
 from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.services import FetchServices, Handler
 from coterie.broker.requests.calls import Call
-from coterie.broker.requests.fetch_sessions import Fetch, FetchedPartition, PartitionKey, Read, is_consumer, replica_id
+from coterie.broker.requests.fetch_sessions import (
+    Fetch,
+    FetchedPartition,
+    PartitionKey,
+    Read,
+    is_consumer,
+    replica_id,
+    size_of,
+)
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, Work, finish
 from coterie.broker.storage.topic import NO_LEADER_EPOCH, Partition
@@ -99,6 +108,12 @@ class _Fetching:
         return len(self.fetch.partitions) > AT_ONCE or self.call.api_version < BATCHES_FROM
 
     @property
+    def allowed_bytes(self) -> int:
+        """The most that a response may have, which a quota for all its windows bounds too (KafkaApis.handleFetchRequest)."""
+        at_most = min(self.request.max_bytes, self.broker.max_fetch_bytes)
+        return min(at_most, self.broker.clients.throttling.fetched_at_most(self.call, at_most))
+
+    @property
     def access(self) -> Access | None:
         """What the client may read; None without an authorizer."""
         acls = self.broker.clients.acls
@@ -116,7 +131,7 @@ class _Fetching:
         unknown: Read = []
         failed = False
         room = broker.response_memory.room
-        allowed = min(request.max_bytes, broker.max_fetch_bytes)
+        allowed = self.allowed_bytes
         limit = left = min(allowed, room)
         topics, by_id = broker.topics, fetch.by_id
         access = self.access
@@ -182,7 +197,15 @@ class _Fetching:
         return data
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
-        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951)."""
+        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty,
+        and nothing counts as fetched, where its bytes are over the client's quota: KafkaApis.handleFetchRequest."""
+        throttling = self.broker.clients.throttling
+        if throttling.limits(FETCHED) and is_consumer(self.request):
+            throttle_ms = throttling.fetched(self.call, size_of(self.fetch, read, self.call.api_version), now_ms)
+            if throttle_ms:
+                response = self.broker.fetch_sessions.throttled(self.fetch)
+                response.throttle_time_ms = throttle_ms
+                return response
         response = self.broker.fetch_sessions.respond(self.fetch, read, now_ms)
         if self.call.api_version >= LEADERS_FROM:
             self._name_leaders(response)
@@ -223,8 +246,7 @@ class _Wait:
         broker, request = fetching.broker, fetching.request
         self.pending = Pending()
         self.pending.cancel = self._stop
-        # At most as many as a response may have (KafkaApis.handleFetchRequest).
-        self._min_bytes = min(request.min_bytes, request.max_bytes, broker.max_fetch_bytes)
+        self._min_bytes = min(request.min_bytes, fetching.allowed_bytes)
         self._tails = fetching.tails(read)
         self._bytes = sum(tail.bytes for tail in self._tails)
         for tail in self._tails:
