@@ -18,7 +18,10 @@ from coterie_conformance.scenarios.authorizer_scenario import AuthorizerScenario
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
 from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
 from coterie_conformance.scenarios.groups.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
-from coterie_conformance.scenarios.members.consumer_member_scenario import ConsumerMemberScenario
+from coterie_conformance.scenarios.members.consumer_member_scenario import (
+    ConsumerMemberScenario,
+    ShareMemberScenario,
+)
 from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
@@ -38,6 +41,7 @@ WORLDS: dict[str, Callable[[], Run]] = {
     "member": MemberScenario,
     "observe": ObserverScenario,
     "producer": ProducerScenario,
+    "share_member": ShareMemberScenario,
     "transactional_producer": TransactionalScenario,
     "zookeeper": ZooKeeperScenario,
     "rocketmq": RocketMQScenario,

@@ -18,7 +18,10 @@ import coterie.producing
 import coterie.share
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
 from coterie_conformance.scenarios.groups.scenario import Run, parse_scenarios, run_scenario
-from coterie_conformance.scenarios.members.consumer_member_scenario import ConsumerMemberScenario
+from coterie_conformance.scenarios.members.consumer_member_scenario import (
+    ConsumerMemberScenario,
+    ShareMemberScenario,
+)
 from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.share_scenario import ShareScenario
@@ -49,7 +52,7 @@ def lines_in_functions(path: Path) -> set[int]:
     [
         (coterie.assignors, {"assignors": AssignorScenario}),
         (coterie.member, {"member": MemberScenario}),
-        (coterie.member.consumer, {"consumer_member": ConsumerMemberScenario}),
+        (coterie.member.consumer, {"consumer_member": ConsumerMemberScenario, "share_member": ShareMemberScenario}),
         (coterie.producing, {"producer": ProducerScenario, "transactional_producer": TransactionalScenario}),
         (coterie.share, {"share": ShareScenario}),
     ],

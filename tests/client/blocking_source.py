@@ -1,6 +1,6 @@
-"""Writes src/coterie/client/blocking/{consumer,producer,admin,admin_each}.py from the asyncio clients: each public method
-with the same parameters and the awaited result, so that a type checker sees them. `python -m tests.client.blocking_source`
-writes the files; tests/client/test_blocking.py fails when they differ.
+"""Writes src/coterie/client/blocking/{consumer,share_consumer,producer,admin,admin_each}.py from the asyncio clients: each
+public method with the same parameters and the awaited result, so that a type checker sees them.
+`python -m tests.client.blocking_source` writes the files; tests/client/test_blocking.py fails when they differ.
 
 Three methods are other than in the asyncio clients, and written here: `send` and `commit_async` return a
 concurrent.futures.Future, and `transaction` is a plain context manager.
@@ -19,12 +19,14 @@ from pathlib import Path
 CLIENT = Path(__file__).parents[2] / "src" / "coterie" / "client"
 RESULTS = {
     "consumer.py": "Consumer",
+    "share_consumer.py": "ShareConsumer",
     "producer.py": "Producer",
     "admin.py": "Admin",
     "admin_each.py": "Each",
 }
 SOURCES = {
     "Consumer": "consumer/consumer.py",
+    "ShareConsumer": str(Path("share", "consumer.py")),
     "Producer": "producer/producer.py",
     "Admin": "admin/admin.py",
     "Each": "admin/each.py",
@@ -51,6 +53,23 @@ HEADERS = {
                 records = aiter(self._client)
                 while True:
                     yield self._await(anext, records)
+        ''',
+    "ShareConsumer": '''
+        class BlockingShareConsumer(BlockingClient[ShareConsumer[K, V]], Generic[K, V]):
+            """`coterie.client.ShareConsumer` for programs without asyncio. The acknowledgement-commit callback runs on the
+            client's own thread."""
+
+            # __init__
+
+            def __iter__(self) -> Iterator[ShareRecord[K, V]]:
+                """Records one after the other, as of `coterie.client.ShareConsumer`. Raises as `poll` does."""
+                records = aiter(self._client)
+                while True:
+                    yield self._await(anext, records)
+
+            def commit_async(self) -> Future[Results]:
+                """As `coterie.client.ShareConsumer.commit_async`; the future has the results."""
+                return self._future(self._client.commit_async)
         ''',
     "Producer": '''
         class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
@@ -130,10 +149,18 @@ COMMIT_ASYNC = '''
         """As `coterie.client.Consumer.commit_async`; the future raises what the commit failed with."""
         return self._future(self._client.commit_async, offsets, callback)
     '''
-OWN = {"Producer": {"send", "transaction"}, "Consumer": {"commit_async"}, "Admin": set(), "Each": set()}
+OWN = {
+    "Producer": {"send", "transaction"},
+    "Consumer": {"commit_async"},
+    "ShareConsumer": {"commit_async"},
+    "Admin": set(),
+    "Each": set(),
+}
 IMPORTS = {
     "Consumer": "from concurrent.futures import Future\nfrom collections.abc import Iterator, Mapping\n"
     "from typing import Any, Generic\nfrom coterie.client.consumer.consumer import Consumer\n",
+    "ShareConsumer": "from concurrent.futures import Future\nfrom collections.abc import Iterator, Mapping\n"
+    "from typing import Any, Generic\nfrom coterie.client.share.consumer import ShareConsumer\n",
     "Producer": "import contextlib\nfrom concurrent.futures import Future\n"
     "from collections.abc import Iterator, Mapping, Sequence\n"
     "from typing import Any, Generic\nfrom coterie.client.producer.producer import Producer\n",

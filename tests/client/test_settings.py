@@ -19,6 +19,7 @@ from coterie.client.settings.settings import (
     EVERY,
     PRODUCER,
     SECURITY,
+    SHARE,
     ClientSetting,
     client_settings,
 )
@@ -26,7 +27,7 @@ from coterie.client.zookeeper.settings import consumer_settings
 from coterie.configuration import Rule, format_value
 from tests.configuration.java import recorded
 
-USED_BY = {EVERY: "consumer", CONSUMER: "consumer", PRODUCER: "producer", SECURITY: "admin"}
+USED_BY = {EVERY: "consumer", CONSUMER: "consumer", SHARE: "consumer", PRODUCER: "producer", SECURITY: "admin"}
 # setting -> why its row differs from Kafka's
 DIFFERENT = {
     "auto.offset.reset": "there is no by_duration",
@@ -40,6 +41,7 @@ DIFFERENT = {
     ),
     "partition.assignment.strategy": "names rather than classes",
     "sasl.mechanism": "there is no GSSAPI, so PLAIN is the default",
+    "share.acquire.mode": "the choices are in lower case; Kafka's validator is a class without a text",
     "ssl.keystore.type": "PEM is the only type",
     "ssl.truststore.type": "as ssl.keystore.type",
 }

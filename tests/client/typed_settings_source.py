@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.client.settings import types as setting_types
-from coterie.client.settings.settings import CLIENT_SETTINGS, CONSUMER, EVERY, PRODUCER, SECURITY, ClientSetting
+from coterie.client.settings.protocols import NOT_WITH, SHARE_PROTOCOL
+from coterie.client.settings.settings import (
+    CLIENT_SETTINGS,
+    CONSUMER,
+    EVERY,
+    PRODUCER,
+    SECURITY,
+    SHARE,
+    ClientSetting,
+)
 from coterie.configuration import Kind
 
 FILE = Path(__file__).parents[2] / "src" / "coterie" / "client" / "settings" / "typed.py"
@@ -40,6 +49,10 @@ CLASSES = '''
 class ConsumerSettings(_Every, _Consumer, total=False):
     """Settings of a `Consumer` by Kafka's names: ``settings: ConsumerSettings = {"group.id": "g"}`` is checked by mypy. Values
     that are texts, such as from a file, go into a plain ``dict[str, str]``, which clients take as well."""
+
+
+class ShareConsumerSettings(_Every, _ShareConsumer, total=False):
+    """Settings of a `ShareConsumer`, as `ConsumerSettings`."""
 
 
 class ProducerSettings(_Every, _Producer, total=False):
@@ -73,10 +86,10 @@ def annotation(setting: ClientSetting[object]) -> str:
     return f"{text} | None" if setting.default is None else text
 
 
-def _typed_dict(name: str, uses: set[str]) -> Iterator[str]:
+def _typed_dict(name: str, uses: set[str], without: tuple[str, ...] = ()) -> Iterator[str]:
     yield f'{name} = TypedDict(\n    "{name}",\n    {{\n'
     for setting in CLIENT_SETTINGS.values():
-        if setting.used_by in uses:
+        if setting.used_by in uses and setting.name not in without:
             yield f'        "{setting.name}": {annotation(setting)},\n'
     yield "    },\n    total=False,\n)\n"
 
@@ -87,6 +100,7 @@ def source() -> str:
             HEADER,
             *_typed_dict("_Every", {EVERY, SECURITY}),
             *_typed_dict("_Consumer", {CONSUMER}),
+            *_typed_dict("_ShareConsumer", {CONSUMER, SHARE}, NOT_WITH[SHARE_PROTOCOL]),
             *_typed_dict("_Producer", {PRODUCER}),
             CLASSES,
         ]

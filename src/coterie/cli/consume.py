@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.groups.share_consumption import ACKNOWLEDGE, read_shared, require_alone
 from coterie.cli.groups.zookeeper import read_streams, zookeeper_option
 from coterie.cli.parts.completion import complete_groups, complete_topics
 from coterie.cli.parts.invocation import (
@@ -28,7 +29,7 @@ from coterie.console.terminal import OutputFailed, is_terminal, write_json, writ
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import ConsumedRecord
-    from coterie.client import Consumer, Record, TopicPartition
+    from coterie.client import Consumer, Record, ShareRecord, TopicPartition
 
 JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms
 LOOK_AGAIN_S = 0.5
@@ -41,11 +42,18 @@ Examples:
   coterie consume flights --from-beginning --max-messages 10
   coterie consume flights --group crew            as a member; commits what it printed
   coterie consume __coterie_journal --from-beginning
+  coterie consume flights --share workers         one of a share group's; accepts what it printed
   coterie consume flights --zookeeper 127.0.0.1:2181 --group old --streams 2     as Kafka 0.8's consumer
 """
 )
 @click.argument("topic", shell_complete=complete_topics)
 @click.option("--group", "-g", shell_complete=complete_groups, help="Join this group, and commit.")
+@click.option("--share", shell_complete=complete_groups, help="Join this share group, and acknowledge (KIP-932).")
+@click.option(
+    "--acknowledge",
+    type=click.Choice(ACKNOWLEDGE),
+    help="With --share: what becomes of a record that is printed.  [default: accept]",
+)
 @click.option("--instance-id", help="group.instance.id: a static member.")
 @click.option("--from-beginning", is_flag=True, help="Where there is no committed offset, start at the first record.")
 @click.option("--max-messages", "-n", type=IntegerRange(1), help="Stop after this number of records.")
@@ -58,6 +66,8 @@ Examples:
 def consume(
     topic: str,
     group: str | None,
+    share: str | None,
+    acknowledge: str | None,
     instance_id: str | None,
     from_beginning: bool,
     max_messages: int | None,
@@ -72,6 +82,14 @@ def consume(
 
     A value and a line break for each record: on a terminal as text, with control characters shown as \\x1b and the like;
     in a pipe or file the bytes as they are."""
+    if share is not None:
+        others = {"--group": group, "--instance-id": instance_id, "--zookeeper": zookeeper, "--streams": streams}
+        require_alone({**others, "--from-beginning": from_beginning})
+        shared = client | {"group.id": share} | settings
+        _read_shared(shared, topic, acknowledge or "accept", (max_messages, timeout_ms), as_json)
+        return
+    if acknowledge is not None:
+        raise click.UsageError("--acknowledge goes with --share.")
     if zookeeper is not None:
         if group is None or instance_id is not None:
             raise click.UsageError("--zookeeper needs --group, and has no static members.")
@@ -105,6 +123,15 @@ def consume(
     if instance_id is not None and given["group.id"] is None:
         raise click.UsageError("--instance-id goes with --group.")
     run_until_stopped(lambda stop: _read(stop, given, topic, max_messages, timeout_ms, as_json))
+
+
+def _read_shared(
+    settings: dict[str, Any], topic: str, acknowledge: str, limits: tuple[int | None, int | None], as_json: bool
+) -> None:
+    def write(record: ShareRecord) -> None:
+        _write(record, as_json)
+
+    run_until_stopped(lambda stop: read_shared(stop, settings, topic, acknowledge, *limits, write))
 
 
 async def _read(
@@ -211,7 +238,7 @@ def _pieces(values: list[bytes]) -> Iterator[tuple[int, int]]:
         begin, written = end, ends[end - 1]
 
 
-def _write(record: Record, as_json: bool) -> None:
+def _write(record: Record | ShareRecord, as_json: bool) -> None:
     if as_json:
         write_json(_as_json(record))
     else:
@@ -232,8 +259,8 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, default=str)
 
 
-def _as_json(record: Record) -> ConsumedRecord:
-    return {
+def _as_json(record: Record | ShareRecord) -> ConsumedRecord:
+    document: ConsumedRecord = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -242,3 +269,6 @@ def _as_json(record: Record) -> ConsumedRecord:
         "value": _text(record.value),
         "headers": {name: _text(value) for name, value in record.headers},
     }
+    if (count := getattr(record, "delivery_count", None)) is not None:
+        document["delivery_count"] = count
+    return document

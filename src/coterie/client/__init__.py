@@ -23,6 +23,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from coterie.client.errors import (
+    AcquiredRecordError,
     AuthenticationError,
     AuthorizationError,
     BootstrapError,
@@ -113,7 +114,10 @@ if TYPE_CHECKING:
     from coterie.client.lint.advice import Advice, LintFinding
     from coterie.client.producer.delivery import Delivery
     from coterie.client.producer.producer import Producer
-    from coterie.client.settings.typed import AdminSettings, ConsumerSettings, ProducerSettings
+    from coterie.client.settings.typed import AdminSettings, ConsumerSettings, ProducerSettings, ShareConsumerSettings
+    from coterie.client.share.consumer import ShareConsumer
+    from coterie.consuming.record import ShareRecord
+    from coterie.consuming.sharing.acknowledgements import AcknowledgeType
 
 # Imported at their first use: a process that needs errors and records alone, as those of a Spark job do, starts sooner.
 _NAMES = {
@@ -134,7 +138,10 @@ _NAMES = {
     ),
     "coterie.client.producer.producer": "Producer",
     "coterie.client.admin.telemetry_clients": "TelemetryClient",
-    "coterie.client.settings.typed": "AdminSettings ConsumerSettings ProducerSettings",
+    "coterie.client.settings.typed": "AdminSettings ConsumerSettings ProducerSettings ShareConsumerSettings",
+    "coterie.client.share.consumer": "ShareConsumer",
+    "coterie.consuming.record": "ShareRecord",
+    "coterie.consuming.sharing.acknowledgements": "AcknowledgeType",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -151,6 +158,8 @@ if not TYPE_CHECKING:  # so that a type checker still reports a name that does n
 
 
 __all__ = [
+    "AcknowledgeType",
+    "AcquiredRecordError",
     "Acl",
     "AclFilter",
     "AclOperation",
@@ -229,6 +238,9 @@ __all__ = [
     "SeekNeededError",
     "SerializationError",
     "Serializer",
+    "ShareConsumer",
+    "ShareConsumerSettings",
+    "ShareRecord",
     "SslAuthenticationError",
     "StringDeserializer",
     "StringSerializer",

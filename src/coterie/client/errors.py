@@ -134,6 +134,23 @@ class RecordDeserializationError(SeekNeededError):
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
 
 
+class AcquiredRecordError(KafkaError):
+    """Records that a share group delivered cannot be read: ``offsets`` of ``topic`` and ``partition``. One whose deserializer
+    refused it is released, and a batch that is damaged is rejected, with the next poll or commit, unless
+    `ShareConsumer.acknowledge` is called with ``(topic, partition, offset)``. ``code`` is CORRUPT_MESSAGE."""
+
+    remedy = (
+        "Poll again; to choose what becomes of the records, call `ShareConsumer.acknowledge` with their offsets before."
+    )
+
+    def __init__(self, topic: str, partition: int, offsets: Collection[int], why: Exception) -> None:
+        listed = ", ".join(map(str, sorted(offsets)[:5])) + (", ..." if len(offsets) > 5 else "")
+        text = f"{topic}-{partition} cannot be read at offset {listed or 'unknown'}: {why}; poll again to continue"
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
+        self.topic, self.partition, self.offsets = topic, partition, frozenset(offsets)
+        self.__cause__ = why
+
+
 # -- rejoin --------------------------------------------------------------------------------------------------------------
 
 

@@ -50,3 +50,19 @@ class Record(NamedTuple, Generic[K, V]):
     headers: tuple[Header, ...] = ()
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     leader_epoch: int = -1
+
+
+class ShareRecord(NamedTuple, Generic[K, V]):
+    """A record that a share group delivered (KIP-932): the fields of `Record`, and ``delivery_count``: how often it was
+    delivered, this time included."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: K | None
+    value: V | None
+    headers: tuple[Header, ...] = ()
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    leader_epoch: int = -1
+    delivery_count: int = 1

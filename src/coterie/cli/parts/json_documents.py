@@ -118,8 +118,7 @@ MovedPartition.__doc__ = "A partition whose owner changed: the member ids before
 
 
 class GroupEvent(TypedDict):
-    """An event of a group: the fields of a line of the journal, and ``why``, its causes in words. A field without a value
-    is left out."""
+    """A line of a group's journal, and ``why``, its causes in words. A field without a value is left out."""
 
     time_ms: int
     group: str
@@ -246,7 +245,7 @@ class Produced(TypedDict):
 
 class ConsumedRecord(TypedDict):
     """A record. Key, value and headers as text: bytes that are no UTF-8 become U+FFFD. Of several headers of one name the last
-    is kept."""
+    is kept. ``delivery_count``: of a share group's record, how often it was delivered."""
 
     topic: str
     partition: int
@@ -255,6 +254,7 @@ class ConsumedRecord(TypedDict):
     key: str | None
     value: str | None
     headers: dict[str, str | None]
+    delivery_count: NotRequired[int]
 
 
 class FolderFinding(TypedDict):

@@ -14,13 +14,14 @@ from typing import Any
 from coterie.client.blocking.admin import BlockingAdmin
 from coterie.client.blocking.consumer import BlockingConsumer
 from coterie.client.blocking.producer import BlockingProducer
+from coterie.client.blocking.share_consumer import BlockingShareConsumer
 
-__all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer"]
+__all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer", "BlockingShareConsumer"]
 
 
 def __getattr__(name: str) -> Any:
     """The asyncio classes are not here: a script that took one for the blocking one would only build coroutines."""
-    if name in ("Admin", "Consumer", "Producer"):
+    if name in ("Admin", "Consumer", "Producer", "ShareConsumer"):
         text = f"coterie.client.blocking has Blocking{name}; the asyncio {name} is in coterie.client"
         raise ImportError(text, name=__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

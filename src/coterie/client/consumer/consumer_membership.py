@@ -14,7 +14,7 @@ from coterie.client.types import SubscriptionPattern
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.requests import leave_epoch, leave_heartbeat
+from coterie.member.consumer.requests import HeartbeatRequest, leave_epoch, leave_heartbeat
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Effect, Revoke
@@ -119,8 +119,8 @@ class ConsumerMembership(Membership):
 
     def _check_version(self, request: Message, version: int) -> None:
         """Before version 1 the request has no field for a pattern."""
-        assert isinstance(request, ConsumerGroupHeartbeatRequest)
-        if request.subscribed_topic_regex and version < REGEX_FROM:
+        regex = request.subscribed_topic_regex if isinstance(request, ConsumerGroupHeartbeatRequest) else None
+        if regex and version < REGEX_FROM:
             text = "a SubscriptionPattern needs ConsumerGroupHeartbeat version 1, which Apache Kafka has from 4.0 on"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
 
@@ -129,7 +129,7 @@ class ConsumerMembership(Membership):
         self.machine.failed(error.code, text)
 
     def _responded(self, request: Message, response: Message) -> None:
-        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        assert isinstance(request, HeartbeatRequest)
         self.counts["joins" if request.member_epoch == 0 else "heartbeats"] += 1
         self.machine.responded(request, response, now_ms())
 

@@ -13,6 +13,7 @@ from coterie.assignors import Assignor
 from coterie.client.errors import ConfigError
 from coterie.client.security import MECHANISMS, OAUTHBEARER, PROTOCOLS, Security, TokenCallback, jaas_login
 from coterie.client.serialization import DeserializerLike, SerializerLike
+from coterie.client.settings.protocols import require_allowed
 from coterie.client.settings.types import (
     ADDRESSES,
     ASSIGNOR_LIST,
@@ -51,23 +52,14 @@ T_co = TypeVar("T_co", covariant=True)
 D = TypeVar("D", bound=Declaration)
 
 CONSUMER_PROTOCOL = "consumer"
-# By group.protocol the settings that do not go with it (Kafka's ConsumerConfig), and where to set what they set.
-_NOT_WITH = {
-    "classic": ("group.remote.assignor",),
-    "consumer": ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"),
-}
-_INSTEAD = {
-    "classic": ", or set group.protocol=consumer",
-    "consumer": "; the assignor is group.remote.assignor, and the times are the broker's, or the group's "
-    "(consumer.session.timeout.ms, consumer.heartbeat.interval.ms)",
-}
-EVERY, CONSUMER, PRODUCER, SECURITY = "every client", "consumer", "producer", "TLS and SASL (every client)"
+EVERY, CONSUMER, SHARE, PRODUCER = "every client", "consumer", "share consumer", "producer"
+SECURITY = "TLS and SASL (every client)"
 _NOT_EMPTY = Rule("a text that is not empty", lambda value: value != "")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSetting(Setting[T_co]):
-    """``used_by``: one of the four above."""
+    """``used_by``: one of the five above."""
 
     used_by: str = EVERY
 
@@ -78,6 +70,10 @@ def _every(value_type: ValueType[T], default: T, documentation: str, rule: Rule 
 
 def _consumer(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
     return declared(ClientSetting("", value_type, default, rule, documentation, used_by=CONSUMER))
+
+
+def _share(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(ClientSetting("", value_type, default, rule, documentation, used_by=SHARE))
 
 
 def _producer(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
@@ -197,6 +193,20 @@ class ClientSettings:
     )
     exclude_internal_topics: bool = _consumer(
         BOOLEAN, True, "Whether a pattern leaves out internal topics such as `__consumer_offsets`."
+    )
+    share_acknowledgement_mode: str = _share(
+        LOWER_CASE,
+        "implicit",
+        "implicit: the next poll or commit accepts the records of the last poll; explicit: "
+        "`acknowledge` is called for each record before the next poll.",
+        one_of("implicit", "explicit"),
+    )
+    share_acquire_mode: str = _share(
+        LOWER_CASE,
+        "batch_optimized",
+        "batch_optimized: whole batches are acquired, and a poll may return more than max.poll.records; "
+        "record_limit: never more (KIP-1206).",
+        one_of("batch_optimized", "record_limit"),
     )
     check_crcs: bool = _consumer(BOOLEAN, True, "Whether the checksum of each batch is verified.")
     interceptor_classes: tuple[object, ...] = _consumer(
@@ -357,12 +367,9 @@ def client_settings(given: Mapping[str, object]) -> ClientSettings:
     setting of the other group protocol."""
     settings = read_client_settings(ClientSettings, CLIENT_SETTINGS, given)
     names = {name.replace("_", ".") for name in given}
-    refused = sorted(names.intersection(_NOT_WITH[settings.group_protocol]))
-    if refused:
-        raise ConfigError(
-            f"{', '.join(refused)} cannot be set with group.protocol={settings.group_protocol}: leave "
-            f"{'it' if len(refused) == 1 else 'them'} out{_INSTEAD[settings.group_protocol]}"
-        )
+    require_allowed(names, settings.group_protocol)
+    if any(CLIENT_SETTINGS[name].used_by == SHARE for name in names):
+        raise ConfigError("settings share.* are for a ShareConsumer alone: leave them out")
     if settings.group_id is not None and not settings.group_id.strip():
         raise ConfigError("group.id must not be empty or blank: leave it out to read without a group")
     if settings.group_id is None and settings.enable_auto_commit and "enable.auto.commit" in names:

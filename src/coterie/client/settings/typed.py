@@ -75,6 +75,27 @@ _Consumer = TypedDict(
     },
     total=False,
 )
+_ShareConsumer = TypedDict(
+    "_ShareConsumer",
+    {
+        "group.id": str | None,
+        "client.rack": str | None,
+        "max.poll.interval.ms": int,
+        "max.poll.records": int,
+        "auto.commit.interval.ms": int,
+        "fetch.min.bytes": int,
+        "fetch.max.bytes": int,
+        "fetch.max.wait.ms": int,
+        "max.partition.fetch.bytes": int,
+        "exclude.internal.topics": bool,
+        "share.acknowledgement.mode": Literal["implicit", "explicit"],
+        "share.acquire.mode": Literal["batch_optimized", "record_limit"],
+        "check.crcs": bool,
+        "key.deserializer": str | _Deserializer | None,
+        "value.deserializer": str | _Deserializer | None,
+    },
+    total=False,
+)
 _Producer = TypedDict(
     "_Producer",
     {
@@ -101,6 +122,10 @@ _Producer = TypedDict(
 class ConsumerSettings(_Every, _Consumer, total=False):
     """Settings of a `Consumer` by Kafka's names: ``settings: ConsumerSettings = {"group.id": "g"}`` is checked by mypy. Values
     that are texts, such as from a file, go into a plain ``dict[str, str]``, which clients take as well."""
+
+
+class ShareConsumerSettings(_Every, _ShareConsumer, total=False):
+    """Settings of a `ShareConsumer`, as `ConsumerSettings`."""
 
 
 class ProducerSettings(_Every, _Producer, total=False):

@@ -15,6 +15,7 @@ from coterie.member.events import (
     RetryScheduled,
 )
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class JoinStarted:
 class StateReported:
     """A heartbeat is in flight; ``sent``: what it and those before it tell the coordinator."""
 
-    request: ConsumerGroupHeartbeatRequest
+    request: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
     sent: SentFields
     now_ms: int
 

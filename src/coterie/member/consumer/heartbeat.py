@@ -6,13 +6,12 @@ from __future__ import annotations
 from coterie.member.consumer import events as e
 from coterie.member.consumer.decision import ConsumerMemberDecision
 from coterie.member.consumer.effects import Complain
-from coterie.member.consumer.requests import sent_fields, state_request
+from coterie.member.consumer.requests import HeartbeatResponse, sent_fields, state_request
 from coterie.member.consumer.stages import HEARTBEATS, TAKES_TARGETS, ConsumerStage
 from coterie.member.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMembershipState
 from coterie.member.effects import Failed, Revoke, Send
 from coterie.member.errors import Remedy
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 _REMEDIES = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,
@@ -36,6 +35,15 @@ _ADVICE = {
         "group.version 1; set group.protocol=classic for this broker"
     ),
 }
+_ADVICE_OF_SHARES = {
+    ErrorCode.GROUP_ID_NOT_FOUND: (
+        "the share group was deleted while in use, or the group of this name is of another kind; use another group.id"
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "a share group needs ShareGroupHeartbeat, which Apache Kafka serves from 4.2 on with the feature share.version 1; use "
+        "a Consumer with this broker"
+    ),
+}
 
 
 def heartbeat_due_ms(state: ConsumerMembershipState) -> int | None:
@@ -57,9 +65,7 @@ def settle_state_heartbeat(decision: ConsumerMemberDecision, now_ms: int) -> Non
         decision.request(Send(request))
 
 
-def decide_state_response(
-    decision: ConsumerMemberDecision, response: ConsumerGroupHeartbeatResponse, now_ms: int
-) -> None:
+def decide_state_response(decision: ConsumerMemberDecision, response: HeartbeatResponse, now_ms: int) -> None:
     """The response to the heartbeat in flight. A target that is the same as before changes nothing."""
     code = error_of(response.error_code)
     if code or response.member_epoch <= LEAVE_EPOCH:
@@ -109,5 +115,5 @@ def fail_membership(decision: ConsumerMemberDecision, code: ErrorCode, message: 
     decision.record(e.MembershipEnded(lost))
     if lost:
         decision.request(Revoke(decision.state.named(lost), lost=True))
-    advice = _ADVICE.get(code)
+    advice = (_ADVICE_OF_SHARES if decision.config.shares else _ADVICE).get(code)
     decision.request(Failed(code, "; ".join(filter(None, (message or code.text, advice)))))

@@ -1,4 +1,5 @@
-"""A member of a group of the consumer protocol (KIP-848): what it must do next, given what happened. No clock, no socket.
+"""A member of a group of the consumer protocol (KIP-848), or of a share group (KIP-932): what it must do next, given what
+happened. No clock, no socket.
 
 A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are none; it
 carries each effect out and reports back, as with `coterie.member.machine`, whose inputs these are where they have the
@@ -17,7 +18,7 @@ from coterie.member.consumer.decision import ConsumerMemberDecision
 from coterie.member.consumer.effects import ConsumerEffect
 from coterie.member.consumer.heartbeat import decide_state_response, fail_membership, fence
 from coterie.member.consumer.reconcile import decide_listener_returned, decide_topics_looked_up
-from coterie.member.consumer.requests import state_request
+from coterie.member.consumer.requests import HeartbeatRequest, state_request
 from coterie.member.consumer.settle import member_deadline_ms, settle_member
 from coterie.member.consumer.stages import HEARTBEATS, IN_GROUP, TAKES_TARGETS, ConsumerStage
 from coterie.member.consumer.state import ConsumerMembershipState
@@ -31,10 +32,8 @@ from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.groups.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatResponse
 
 P = ParamSpec("P")
 DecideInput = Callable[Concatenate[ConsumerMemberDecision, P], None]
@@ -126,7 +125,7 @@ class ConsumerMemberMachine:
         """Whether the coordinator expects heartbeats of the present epoch."""
         return self.generation != NO_EPOCH and self.stage in HEARTBEATS
 
-    def full_heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+    def full_heartbeat(self) -> HeartbeatRequest:
         """A heartbeat that leaves nothing out; one that is sent beside this machine must be such a one, and reported by
         `heartbeat_sent_elsewhere`, since its response may carry a target."""
         return state_request(self.config, self.state, full=True)
@@ -194,7 +193,7 @@ class ConsumerMemberMachine:
     def responded(self, request: Message, response: Message, now_ms: int) -> None:
         """The response to a heartbeat. One of before the member was fenced, or left, is ignored."""
         if request is self.state.heartbeat.request:
-            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            assert isinstance(response, ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse)
             self._decide(decide_state_response, response, now_ms)
 
     def heartbeat_sent_elsewhere(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.state import CoordinatorState
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
 TopicIdPartition = tuple[bytes, int]
@@ -50,7 +51,7 @@ class SentFields:
 class HeartbeatProgress:
     """``request``: the one in flight. ``sent``: None where the coordinator may have nothing, so that everything is sent."""
 
-    request: ConsumerGroupHeartbeatRequest | None = None
+    request: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest | None = None
     sent: SentFields | None = None
     interval_ms: int = 0  # the coordinator's, from its first response on
     due_ms: int = 0

@@ -28,14 +28,15 @@ from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberCh
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.member.consumer.requests import HeartbeatRequest
 from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.members.lone_member_scenario import (
     LoneMemberScenario,
@@ -92,9 +93,10 @@ class ConsumerMemberScenario(LoneMemberScenario[ConsumerMemberMachine]):
         if not self.requests:
             raise ScenarioError("there is no heartbeat to respond to")
         request = self.requests.pop(-1 if "newest" in words else 0)
-        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        assert isinstance(request, HeartbeatRequest)
         codes = [word for word in words if word.isupper()]
-        response = ConsumerGroupHeartbeatResponse(
+        shares = isinstance(request, ShareGroupHeartbeatRequest)
+        response = (ShareGroupHeartbeatResponse if shares else ConsumerGroupHeartbeatResponse)(
             error_code=ErrorCode[codes[0]] if codes else 0,
             error_message=None,
             member_id=request.member_id,
@@ -116,6 +118,13 @@ class ConsumerMemberScenario(LoneMemberScenario[ConsumerMemberMachine]):
         self.machine.heartbeat_sent_elsewhere()
 
 
+class ShareMemberScenario(ConsumerMemberScenario):
+    """One member of a share group (tests/spec/share_member): its heartbeats are ShareGroupHeartbeats."""
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        super().begin({**settings, "shares": True})
+
+
 def _name(topic_id: bytes) -> str:
     return topic_id.decode().strip(".")
 
@@ -126,7 +135,7 @@ def describe_member_effect(effect: ConsumerEffect) -> str:
         case FindCoordinator():
             return "find the coordinator"
         case Send(request):
-            assert isinstance(request, ConsumerGroupHeartbeatRequest)
+            assert isinstance(request, HeartbeatRequest)
             return _describe_heartbeat(request)
         case Revoke() | Assigned():
             return callback_text(effect, "epoch")
@@ -138,9 +147,14 @@ def describe_member_effect(effect: ConsumerEffect) -> str:
             return f"FAILED {code.name}: {message}"
 
 
-def _describe_heartbeat(request: ConsumerGroupHeartbeatRequest) -> str:
+def _describe_heartbeat(request: HeartbeatRequest) -> str:
     """The fields that it carries."""
     parts = [f"Heartbeat epoch={request.member_epoch}"]
+    if isinstance(request, ShareGroupHeartbeatRequest):
+        parts[0] = f"Share{parts[0]}"
+        parts += [] if request.rack_id is None else [f"rack={request.rack_id}"]
+        topics = request.subscribed_topic_names
+        return " ".join(parts if topics is None else [*parts, f"topics={','.join(topics) or '-'}"])
     if request.instance_id is not None:
         parts.append(f"instance={request.instance_id}")
     if request.rack_id is not None:

@@ -1,0 +1,1 @@
+"""The share consumer (KIP-932): members of a share group read the same partitions, each record by one of them at a time."""

@@ -1,0 +1,305 @@
+"""Fetches and acknowledgements of a share consumer, against a scripted broker (Kafka's ShareConsumeRequestManagerTest)."""
+
+from __future__ import annotations
+
+from coterie.consuming.sharing.config import RECORD_LIMIT
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest
+from coterie.wire.messages.share.share_fetch import ShareFetchRequest
+from tests.consuming.share_peer import IDS, T0, T1, U0, SharePeer, batch, named, part
+
+_E = ErrorCode
+
+
+def test_records_are_acquired_once_they_are_wanted_and_no_more_follow() -> None:
+    """testFetchNormal testFetchWithAcquiredRecords testMultipleFetches (ShareConsumeRequestManagerTest)"""
+    peer = SharePeer()
+    peer.machine.assign([T0])
+    assert peer.run() == []
+    peer.machine.want()
+    (sent,) = peer.run()
+    assert isinstance(sent.request, ShareFetchRequest)
+    assert (sent.request.share_session_epoch, sent.request.max_records, named(sent.request)) == (0, 500, [("t", 0, [])])
+    assert peer.run() == []  # one request a broker
+    peer.fetched(part(T0))
+    (sent,) = peer.run()
+    assert (sent.request.share_session_epoch, named(sent.request)) == (1, [])
+    peer.fetched(part(T0, [(0, 2, 1)], batch(0, 3)))
+    assert peer.run() == [], "records wait for the caller"
+    (completed,) = peer.machine.buffered
+    assert [r.value for r in completed.take(500, None).records] == [b"v0", b"v1", b"v2"]
+
+
+def test_acknowledgements_travel_with_the_next_fetch() -> None:
+    """testPiggybackAcknowledgementsInFlight"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want([peer.acks(T0, 0, 1)])
+    (sent,) = peer.run()
+    assert named(sent.request) == [("t", 0, [(0, 1, [1])])]
+    assert peer.ended() == []
+    peer.fetched(part(T0))
+    assert peer.ended() == [(T0, [0, 1], "NONE")]
+
+
+def test_an_error_of_carried_acknowledgements_ends_them() -> None:
+    """testAcknowledgeErrorMessagePropagatedFromFetchResponse"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want([peer.acks(T0, 0)])
+    peer.run()
+    peer.fetched(part(T0, acknowledged=_E.INVALID_RECORD_STATE))
+    assert peer.ended() == [(T0, [0], "INVALID_RECORD_STATE")]
+
+
+def test_a_new_session_carries_no_acknowledgements() -> None:
+    """testPiggybackAcknowledgementsOnInitialShareSessionError"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(code=_E.SHARE_SESSION_NOT_FOUND)
+    peer.machine.want([peer.acks(T0, 0)])
+    (sent,) = peer.run(1000)
+    assert (sent.request.share_session_epoch, named(sent.request)) == (0, [("t", 0, [])])
+    assert peer.ended() == [(T0, [0], "NETWORK_EXCEPTION")]
+
+
+def test_acknowledgements_of_a_session_that_the_broker_lost_have_failed() -> None:
+    """testPiggybackAcknowledgementsOnInitialShareSession_ShareSessionNotFound testHandleFetchResponseError"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want([peer.acks(T0, 0)])
+    peer.run()
+    peer.fetched(code=_E.SHARE_SESSION_NOT_FOUND)
+    assert peer.ended() == [(T0, [0], "NETWORK_EXCEPTION")]
+
+
+def test_a_commit_goes_out_by_itself() -> None:
+    """testCommitSync testCommitAsync testResultHandlerOnCommitSync testResultHandlerOnCommitAsync"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0, 2, 3)], 60_000)
+    (sent,) = peer.run()
+    assert isinstance(sent.request, ShareAcknowledgeRequest)
+    assert (sent.request.share_session_epoch, named(sent.request)) == (1, [("t", 0, [(0, 0, [1]), (2, 3, [1])])])
+    peer.acknowledged((T0, _E.NONE))
+    assert peer.ended() == [(T0, [0, 2, 3], "NONE")]
+    assert peer.run() == []
+
+
+def test_commits_wait_for_the_request_under_way_and_keep_their_results_apart() -> None:
+    """testBatchingAcknowledgeRequestStates testPendingCommitAsyncBeforeCommitSync"""
+    peer = SharePeer()
+    peer.with_session(T0, U0)
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.run()
+    peer.machine.commit([peer.acks(T0, 1)], 60_000)
+    peer.machine.commit([peer.acks(U0, 7), peer.acks(T0, 2)], 60_000)
+    assert peer.run() == []
+    peer.acknowledged((T0, _E.NONE))
+    (sent,) = peer.run()
+    assert named(sent.request) == [("t", 0, [(1, 1, [1])]), ("u", 0, [(7, 7, [1])])]
+    peer.acknowledged((T0, _E.INVALID_RECORD_STATE), (U0, _E.NONE))
+    peer.run()
+    peer.acknowledged((T0, _E.NONE))
+    assert [(offsets, code) for _, offsets, code in peer.ended()] == [
+        ([0], "NONE"),
+        ([1], "INVALID_RECORD_STATE"),
+        ([7], "NONE"),
+        ([2], "NONE"),
+    ]
+
+
+def test_an_error_that_passes_is_retried_until_the_deadline() -> None:
+    """testRetryAcknowledgements testRetryAcknowledgementsMultipleCommitAsync testRetryAcknowledgementsMultipleCommitSync"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0)], 1_000)
+    peer.run()
+    peer.acknowledged((T0, _E.REQUEST_TIMED_OUT))
+    assert (peer.run(), peer.ended()) == ([], [])
+    assert peer.machine.next_deadline_ms() == 100
+    (sent,) = peer.run(100)
+    assert sent.request.share_session_epoch == 2
+    peer.acknowledged(code=_E.COORDINATOR_LOAD_IN_PROGRESS)
+    peer.run(2_000)
+    assert peer.ended() == [(T0, [0], "REQUEST_TIMED_OUT")]
+
+
+def test_an_error_without_a_remedy_ends_them_and_is_reported() -> None:
+    """testFatalErrorsAcknowledgementResponse"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.run()
+    peer.acknowledged(code=_E.GROUP_AUTHORIZATION_FAILED)
+    assert peer.ended() == [(T0, [0], "GROUP_AUTHORIZATION_FAILED")]
+    assert [code for _, code, _ in peer.machine.errors] == [_E.GROUP_AUTHORIZATION_FAILED]
+
+
+def test_a_lost_connection_ends_the_session_and_its_acknowledgements() -> None:
+    """testServerDisconnectedOnShareAcknowledge testFetchDisconnected testWhenLeadershipChangedAfterDisconnected"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.run()
+    peer.disconnected()
+    assert peer.ended() == [(T0, [0], "NETWORK_EXCEPTION")]
+    peer.machine.commit([peer.acks(T0, 1)], 60_000)
+    assert peer.run(100) == []
+    assert peer.ended() == [(T0, [1], "SHARE_SESSION_NOT_FOUND")]
+    peer.refreshed()
+    peer.leads({T0: 2}, epoch=1)
+    peer.machine.want()
+    (sent,) = peer.run(100)
+    assert (sent.node_id, sent.request.share_session_epoch) == (2, 0)
+
+
+def test_a_leader_that_moved_is_followed_and_acknowledgements_to_the_former_one_fail() -> None:
+    """testLeadershipChangeAfterFetchBeforeCommitAsync testLeadershipChangeAfterFetchBeforeCommitSync
+    testRetryAcknowledgementsWithLeaderChange testWhenLeadershipChangeBetweenShareFetchRequests"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.run()
+    peer.acknowledged((T0, _E.NOT_LEADER_OR_FOLLOWER), leader=(2, 1))
+    assert peer.ended() == [(T0, [0], "NOT_LEADER_OR_FOLLOWER")]
+    peer.machine.want()
+    sent = {each.node_id: each.request for each in peer.run()}
+    former, new = sent[1], sent[2]
+    assert isinstance(former, ShareFetchRequest)
+    assert [(t.topic_id, t.partitions) for t in former.forgotten_topics_data] == [(IDS["t"], [0])]
+    assert (new.share_session_epoch, named(new)) == (0, [("t", 0, [])])
+
+
+def test_a_fetch_from_a_former_leader_goes_to_the_one_that_it_names() -> None:
+    """testWhenShareFetchResponseReturnsWithALeadershipChangeErrorAndNewLeaderInformation"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(part(T0, code=_E.NOT_LEADER_OR_FOLLOWER, leader=(2, 1)))
+    assert [each.node_id for each in peer.run()] == [2]
+
+
+def test_a_leader_that_is_not_named_is_looked_up() -> None:
+    """testWhenShareFetchResponseReturnsALeadershipChangeErrorButNoNewLeaderInformation testUnknownTopicIdError"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(part(T0, code=_E.UNKNOWN_TOPIC_ID))
+    peer.run()
+    assert [refresh.topics for refresh in peer.refreshes] == [frozenset({"t"})]
+
+
+def test_an_error_of_one_partition_leaves_the_others() -> None:
+    """testMultipleTopicsFetch testMultipleTopicsFetchError testUnauthorizedTopic testFetchError"""
+    peer = SharePeer()
+    peer.machine.assign([T0, U0])
+    peer.machine.want()
+    peer.run()
+    peer.fetched(part(T0, code=_E.TOPIC_AUTHORIZATION_FAILED), part(U0, [(0, 0, 1)], batch(0, 1)))
+    assert [(where, code) for where, code, _ in peer.machine.errors] == [(T0, _E.TOPIC_AUTHORIZATION_FAILED)]
+    assert [completed.partition.named for completed in peer.machine.buffered] == [U0]
+
+
+def test_a_response_that_leaves_out_an_acknowledged_partition() -> None:
+    """testShareFetchInvalidResponse testShareAcknowledgeInvalidResponse"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want([peer.acks(T0, 0)])
+    peer.run()
+    peer.fetched(part(U0))
+    peer.machine.commit([peer.acks(T0, 1)], 60_000)
+    peer.run()
+    peer.acknowledged()
+    assert [code for *_, code in peer.ended()] == ["INVALID_RECORD_STATE"] * 2
+
+
+def test_partitions_that_are_assigned_no_more_are_forgotten() -> None:
+    """testShareFetchRemovesUnassignedPartitionFromSession testShareFetchWithSubscriptionChange
+    testCommitAsyncWithSubscriptionChange testCommitSyncWithSubscriptionChange"""
+    peer = SharePeer()
+    peer.with_session(T0, U0)
+    peer.machine.assign([U0])
+    peer.machine.want([peer.acks(T0, 5)])
+    (sent,) = peer.run()
+    assert isinstance(sent.request, ShareFetchRequest)
+    assert named(sent.request) == [("t", 0, [(5, 5, [1])])]
+    assert [(t.topic_id, t.partitions) for t in sent.request.forgotten_topics_data] == [(IDS["t"], [0])]
+    peer.fetched(part(T0), part(U0))
+    assert peer.ended() == [(T0, [5], "NONE")]
+
+
+def test_a_renewal_acquires_nothing() -> None:
+    """testShareFetchWithRenewAcknowledgement testCommitWithRenewAcknowledgements"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    renewed = peer.acks(T0, 0, kind=4)
+    peer.machine.want([renewed])
+    (sent,) = peer.run()
+    request = sent.request
+    assert isinstance(request, ShareFetchRequest)
+    sizes = request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records, request.batch_size
+    assert (request.is_renew_ack, sizes) == (True, (0, 0, 0, 0, 0))
+    peer.fetched(part(T0), lock_ms=20_000)
+    assert (peer.ended(), renewed.lock_timeout_ms) == ([(T0, [0], "NONE")], 20_000)
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0, kind=4)], 60_000)
+    (sent,) = peer.run()
+    assert sent.request.is_renew_ack
+
+
+def test_one_broker_at_a_time_acquires_with_a_limit_of_records() -> None:
+    """testFetchOneNodeAtATimeForRecordLimitMode"""
+    peer = SharePeer(acquire_mode=RECORD_LIMIT)
+    peer.machine.assign([T0, T1])
+    peer.machine.want()
+    first, second = peer.run()
+    assert isinstance(first.request, ShareFetchRequest)
+    assert isinstance(second.request, ShareFetchRequest)
+    assert (first.request.max_records, second.request.max_records) == (500, 0)
+    assert first.request.share_acquire_mode == 1
+    peer.fetched(part(T1), node=2)
+    assert peer.run() == [], "the other broker's turn comes after the first"
+    peer.fetched(part(T0))
+    turns = peer.run()
+    assert [each.request.max_records for each in turns if isinstance(each.request, ShareFetchRequest)] == [500]
+
+
+def test_a_close_sends_the_last_acknowledgements_and_ends_each_session() -> None:
+    """testAcknowledgeOnClose testAcknowledgeOnCloseWithPendingCommitAsync testAcknowledgeOnCloseWithPendingCommitSync
+    testShareFetchAndCloseMultipleNodes"""
+    peer = SharePeer()
+    peer.with_session(T0, T1)
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.machine.close([peer.acks(T0, 1)])
+    sent = {each.node_id: each.request for each in peer.run()}
+    assert (sent[1].share_session_epoch, sent[2].share_session_epoch) == (1, -1)
+    peer.acknowledged((T0, _E.NONE))
+    (last,) = peer.run()
+    assert (last.request.share_session_epoch, named(last.request)) == (-1, [("t", 0, [(1, 1, [1])])])
+    assert not peer.machine.is_closed
+    peer.acknowledged((T0, _E.NONE))
+    peer.acknowledged(node=2)
+    assert peer.machine.is_closed
+    assert [offsets for _, offsets, _ in peer.ended()] == [[0], [1]]
+
+
+def test_a_close_without_a_session_is_done() -> None:
+    """testCloseShouldBeIdempotent testCloseFutureCompletedWhenMemberIdIsNull"""
+    peer = SharePeer()
+    peer.machine.close([])
+    assert (peer.run(), peer.machine.is_closed) == ([], True)
+
+
+def test_acknowledgements_for_a_broker_without_a_session() -> None:
+    """testAcknowledgeRequestFailedWhenNodeDisappearsBeforeSend
+    testSessionHandlerRemovedAndPiggybackAcksFailedWhenNodeDisappears"""
+    peer = SharePeer()
+    peer.machine.commit([peer.acks(T0, 0, node=9)], 60_000)
+    peer.machine.want([peer.acks(T0, 1, node=9)])
+    assert [code for *_, code in peer.ended()] == ["NETWORK_EXCEPTION"] * 2
