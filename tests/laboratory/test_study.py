@@ -92,6 +92,25 @@ def test_no_member_of_the_consumer_protocol_waits_for_another() -> None:
     assert consumer.agree_s < 2 * q.CONSUMER.heartbeat_interval_ms / 1000
 
 
+def test_a_streams_group_without_state_moves_as_little_as_the_consumer_protocol() -> None:
+    """The broker assigns in both: one target, nobody pauses, and a crash is known by the session."""
+    joins, killed, restart = w.one_joins(12, 48), w.one_departs(12, 48, "kill"), w.rolling_restart(12, 48)
+    for plan in (joins, restart):
+        streams, consumer = run(q.STREAMS, plan, 1), run(q.CONSUMER, plan, 1)
+        assert (streams.rebalances, streams.paused_members, streams.moved, streams.duplicates, streams.doubled_s) == (
+            consumer.rebalances,
+            consumer.paused_members,
+            consumer.moved,
+            0,
+            0,
+        )
+        assert streams.agree_s < 2 * q.STREAMS.heartbeat_interval_ms / 1000
+    lost = run(q.STREAMS, killed, 1)
+    assert 40 < lost.longest_unowned_s < 55
+    assert lost.duplicates > 0
+    assert lost.false_alarms == 0
+
+
 def test_each_response_has_a_size_of_its_own() -> None:
     """The first member of a group commits all of its partitions, later ones a part: their responses are not as long."""
     plan = w.one_joins(10, 300)

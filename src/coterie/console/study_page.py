@@ -66,6 +66,7 @@ COLOURED = (
     "static, consumer",
     "RocketMQ",
     "RocketMQ, orderly",
+    "streams",
 )
 # The steps of question 2 that come to a protocol of the other questions.
 STEPS = {

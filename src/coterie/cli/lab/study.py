@@ -81,7 +81,7 @@ def study(
 ) -> None:
     """Measure the ways to rebalance, in virtual time.
 
-    Runs ZooKeeper's rebalance, Kafka's of both group protocols, and RocketMQ's on the same workloads, many seeds
+    Runs ZooKeeper's rebalance, Kafka's of three group protocols, and RocketMQ's on the same workloads, many seeds
     each, and writes OUT/study.md, its pictures in OUT/study and its figures in OUT/results.
     """
     from coterie.laboratory.study.spread import Study, ordered, summarise

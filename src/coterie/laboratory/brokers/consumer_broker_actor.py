@@ -60,7 +60,7 @@ class ConsumerBrokerActor(BrokerActor):
         for step in steps:
             if self._starts_anew(step, before):
                 self.generations.forget(step.group_id)
-        self.epochs_raised += "GroupEpochStored" in before
+        self.epochs_raised += "GroupEpochStored" in before or "StreamsEpochStored" in before
         if isinstance(decision.group, ConsumerGroup):
             self._check_commit(decision, decision.group)
         super()._committed(decision, steps)

@@ -9,8 +9,11 @@ from coterie.coordinator.consumer import events as c
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
+from coterie.coordinator.streams import events as s
 from coterie.laboratory.brokers.broker_actor import BrokerActor
 from coterie.laboratory.world import World
+
+REMOVALS = e.MemberRemoved | c.SubscriptionRemoved | s.StreamsMetadataRemoved
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class WatchingBroker(BrokerActor):
 
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
-            if isinstance(step.event, e.MemberRemoved | c.SubscriptionRemoved) and step.event.cause is not None:
+            if isinstance(step.event, REMOVALS) and step.event.cause is not None:
                 self._removed(step.event.member_id, step.event.cause)
         super()._committed(decision, steps)
 

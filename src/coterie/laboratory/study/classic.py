@@ -1,5 +1,5 @@
-"""Kafka's group protocols in the study, by the real coordinator and member machines: classic (eager, cooperative, static), and
-the consumer protocol (KIP-848)."""
+"""Kafka's group protocols in the study, by the real coordinator and member machines: classic (eager, cooperative, static), the
+consumer protocol (KIP-848), and that of Kafka Streams (KIP-1071), whose members are made for the laboratory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.laboratory.brokers.broker_actor import BrokerCommand, Response
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.brokers.watching_broker import WatchingBroker
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.members.reading_member import TOPIC, AnyReader, ReadingConsumer, ReadingMember, Workload
+from coterie.laboratory.members.streams_reader import StreamsReader
 from coterie.laboratory.study.assignors import ASSIGNOR_OF_PROTOCOL
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.traffic import Service, Traffic
@@ -33,7 +35,7 @@ HEADER_BYTES = 4 + 8 + 10  # length; key, version, correlation id; client id
 BEFORE_MEMBER_IDS = 3  # the last JoinGroup version without KIP-394
 _ALIKE = (HeartbeatRequest, HeartbeatResponse)  # of one size each, near enough
 
-M = TypeVar("M", bound=AnyReader)
+M = TypeVar("M", bound=AnyReader | StreamsReader)
 
 
 class CountingBroker(WatchingBroker):
@@ -103,14 +105,19 @@ class KafkaGroup(StudyGroup[M]):
     def _make_broker(self) -> None:
         """The broker with the group's coordinator."""
 
+    def _member_id(self, name: str) -> str:
+        """What the coordinator calls the member; "" before it knows."""
+        member = self._members[name]
+        return member.member_id if isinstance(member, StreamsReader) else member.machine.member_id
+
     def leave(self, name: str) -> None:
-        self.load.removals.closed.add(self._members[name].machine.member_id)
+        self.load.removals.closed.add(self._member_id(name))
         self._members[name].leave()
 
     def kill(self, name: str) -> None:
         member = self._members[name]
-        if member.machine.member_id:
-            self.load.removals.killed_ms[member.machine.member_id] = self.load.world.now_ms
+        if self._member_id(name):
+            self.load.removals.killed_ms[self._member_id(name)] = self.load.world.now_ms
         member.crash()
 
     def vanish(self, name: str) -> None:
@@ -240,3 +247,35 @@ class ConsumerProtocolGroup(KafkaGroup[ReadingConsumer]):
     def rebalances(self) -> int:
         """Group epochs: each is a new target assignment, and no member waits for another."""
         return self._consumers.epochs_raised
+
+
+class StreamsProtocolGroup(KafkaGroup[StreamsReader]):
+    """Instances of Kafka Streams, each with one thread, whose tasks are the topic's partitions and have no state, with the
+    broker's only assignor (sticky)."""
+
+    def _make_broker(self) -> None:
+        s, load = self.load.setting, self.load
+        config = CoordinatorConfig(
+            group_streams_session_timeout_ms=s.session_timeout_ms,
+            group_streams_heartbeat_interval_ms=s.heartbeat_interval_ms,
+            group_streams_initial_rebalance_delay_ms=s.initial_delay_ms,
+        )
+        self._streams = CountingConsumerBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
+        self.broker = self._streams
+
+    def join(self, name: str) -> None:
+        """Starts an instance of that name."""
+        load = self.load
+        reader = Reader(load.world, load.records_per_s, load.delivered)
+        member = StreamsReader(load.world, self._streams, name, TOPIC, load.meter, reader)
+        member.commit_interval_ms, member.suspend_ms = load.setting.auto_commit_interval_ms, load.setting.listener_ms
+        self._members[name] = member
+        member.start()
+
+    def grow(self, partitions: int) -> None:
+        """The coordinator knows at once."""
+        self._streams.set_partitions(TOPIC, partitions)
+
+    def rebalances(self) -> int:
+        """Group epochs, as of the consumer protocol."""
+        return self._streams.epochs_raised

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.study.classic import ClassicGroup, ConsumerProtocolGroup
+from coterie.laboratory.study.classic import ClassicGroup, ConsumerProtocolGroup, StreamsProtocolGroup
 from coterie.laboratory.study.group import Load, StudyGroup, StudySetting
 from coterie.laboratory.study.rocketmq import RocketMQGroup
 from coterie.laboratory.study.workload import Event, Plan
@@ -17,6 +17,7 @@ GROUPS: Mapping[str, Callable[[Load, int], StudyGroup[Any]]] = {
     "eager": ClassicGroup,
     "cooperative": ClassicGroup,
     "consumer": ConsumerProtocolGroup,
+    "streams": StreamsProtocolGroup,
     "zookeeper": ZooKeeperGroup,
     "rocketmq": RocketMQGroup,
 }

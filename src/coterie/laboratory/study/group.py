@@ -16,9 +16,9 @@ from coterie.laboratory.world import World
 
 @dataclass(frozen=True, slots=True)
 class StudySetting:
-    """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, consumer, zookeeper, rocketmq. ``static``,
-    ``assignor`` (empty: the usual one of the protocol), ``initial_delay_ms``, ``member_id_required``, ``poll_ms`` (what the
-    code takes between two polls) and ``listener_ms`` are Kafka's, ``orderly`` is RocketMQ's."""
+    """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, consumer, streams, zookeeper, rocketmq.
+    ``static``, ``assignor`` (empty: the usual one of the protocol), ``initial_delay_ms``, ``member_id_required``, ``poll_ms``
+    (what the code takes between two polls) and ``listener_ms`` are Kafka's, ``orderly`` is RocketMQ's."""
 
     name: str
     protocol: str

@@ -33,7 +33,19 @@ ROCKETMQ = StudySetting("RocketMQ", "rocketmq")
 ORDERLY = StudySetting("RocketMQ, orderly", "rocketmq", orderly=True)
 CONSUMER = StudySetting("consumer", "consumer", heartbeat_interval_ms=5_000)
 STATIC_CONSUMER = StudySetting("static, consumer", "consumer", static=True, heartbeat_interval_ms=5_000)
-EVERY = (EAGER, COOPERATIVE, STATIC, STATIC_COOPERATIVE, CONSUMER, STATIC_CONSUMER, ZOOKEEPER, ROCKETMQ, ORDERLY)
+STREAMS = StudySetting("streams", "streams", heartbeat_interval_ms=5_000)
+EVERY = (
+    EAGER,
+    COOPERATIVE,
+    STATIC,
+    STATIC_COOPERATIVE,
+    CONSUMER,
+    STATIC_CONSUMER,
+    STREAMS,
+    ZOOKEEPER,
+    ROCKETMQ,
+    ORDERLY,
+)
 
 LOSSY = 0.02  # of the requests lose their connection, in the question about the join protocol
 _BARE = replace(EAGER, name="no member ids, no delay", initial_delay_ms=0, member_id_required=False, lossy=LOSSY)
@@ -163,7 +175,7 @@ def growth(seeds: int, largest: int) -> Iterator[Point]:
             "one is killed": w.one_departs(members, partitions, "kill", tail_ms=90_000),
         }
         for name, plan in plans.items():
-            for setting in (EAGER, COOPERATIVE, CONSUMER, ZOOKEEPER, ROCKETMQ):
+            for setting in (EAGER, COOPERATIVE, CONSUMER, STREAMS, ZOOKEEPER, ROCKETMQ):
                 yield Point(5, name, setting, members, _always(plan), few)
 
 
