@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from coterie.wire.apis import APIS, CLUSTER_APIS, DECLARED_APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType
 from coterie.wire.messages.stored import (
@@ -32,9 +32,7 @@ STORED = (
     transaction_state,
 )
 EVERY: list[type[Message]] = [
-    message
-    for api in [*APIS.values(), *CLUSTER_APIS.values(), *DECLARED_APIS.values()]
-    for message in (api.request, api.response)
+    message for api in [*APIS.values(), *CLUSTER_APIS.values()] for message in (api.request, api.response)
 ]
 EVERY += [
     member

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.apis import APIS, CLUSTER_APIS, DECLARED_APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import source
 from coterie.wire.declaration import Message, Struct, array, field, int32, string, struct
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
@@ -37,7 +37,7 @@ from coterie_conformance.fuzzing.messages import random_struct
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
 EVERY: list[type[Message]] = [
     *REQUESTS,
-    *[m for api in (*CLUSTER_APIS.values(), *DECLARED_APIS.values()) for m in (api.request, api.response)],
+    *[m for api in CLUSTER_APIS.values() for m in (api.request, api.response)],
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     GroupMetadataValue,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.wire.apis import APIS, CLUSTER_APIS, DECLARED_APIS, Api
+from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.framing import MAX_HEADER_TAGS, decode_response, encode_request, encode_response, read_head, skip_tags
 from coterie.wire.primitives import (
     WireError,
@@ -27,7 +27,7 @@ from tests.wire.messages import made
 
 VERSIONS = [
     (api, version)
-    for api in [*APIS.values(), *CLUSTER_APIS.values(), *DECLARED_APIS.values()]
+    for api in [*APIS.values(), *CLUSTER_APIS.values()]
     for version in range(api.request.versions.first, api.request.versions.last + 1)
 ]
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.wire.apis import APIS, CLUSTER_APIS, DECLARED_APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType, Versions
 from coterie_conformance.differences.recognisers import NOT_IN_THIS_VERSION, NOT_SERVED
@@ -27,7 +27,7 @@ NEWEST = recorded()[0]["kafka"]
 SCHEMAS: dict[str, list[dict[str, Any]]] = {}
 for entry in recorded():
     SCHEMAS.setdefault(entry["name"], []).append(entry)
-PUBLISHED = [api for api in (*APIS.values(), *CLUSTER_APIS.values(), *DECLARED_APIS.values()) if not api.hidden]
+PUBLISHED = [api for api in (*APIS.values(), *CLUSTER_APIS.values()) if not api.hidden]
 MESSAGES = [message for api in PUBLISHED for message in (api.request, api.response)]
 Row = tuple[Any, ...]
 

@@ -124,6 +124,8 @@ APIS: dict[int, Api] = {
         _api(85, "WriteShareGroupState", "share", "0-1"),
         _api(86, "DeleteShareGroupState", "share", "0"),
         _api(87, "ReadShareGroupStateSummary", "share", "0-1"),
+        _api(88, "StreamsGroupHeartbeat", "streams", "0-1"),
+        _api(89, "StreamsGroupDescribe", "streams", "0-1"),
         _api(71, "GetTelemetrySubscriptions", "clients", "0"),
         _api(72, "PushTelemetry", "clients", "0"),
         _api(30000, "ExplainGroup", "groups", "0", hidden=True),
@@ -140,16 +142,6 @@ CLUSTER_APIS: dict[int, Api] = {
         _api(5, "StopReplica", "brokers", "0-3"),
         _api(6, "UpdateMetadata", "brokers", "0-6"),
         _api(7, "ControlledShutdown", "brokers", "1-3"),
-    )
-}
-
-
-# Of share groups (KIP-932) and streams groups (KIP-1071): declared; one goes up into APIS with its handler.
-DECLARED_APIS: dict[int, Api] = {
-    api.key: api
-    for api in (
-        _api(88, "StreamsGroupHeartbeat", "streams", "0-1"),
-        _api(89, "StreamsGroupDescribe", "streams", "0-1"),
     )
 }
 

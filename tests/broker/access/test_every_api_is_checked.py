@@ -84,6 +84,8 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     90: ((_O.DESCRIBE, GROUP), (_O.DESCRIBE, TOPIC)),
     91: (_READ_GROUP, (_O.READ, TOPIC)),
     92: ((_O.DELETE, GROUP), (_O.READ, TOPIC)),
+    88: (_READ_GROUP, (_O.DESCRIBE, TOPIC)),
+    89: ((_O.DESCRIBE, GROUP),),
     30000: ((_O.DESCRIBE, GROUP),),
 }
 FILTERS = {16, 60, 66}  # ListGroups, DescribeCluster, ListTransactions show what is allowed
@@ -124,6 +126,9 @@ _VALUES = {
 }
 
 
+_TOPIC_LISTS = ("subscribed_topic_names", "source_topics", "repartition_sink_topics")
+
+
 def test_no_api_is_forgotten() -> None:
     served = APIS.keys() | CLUSTER_APIS.keys()
     assert CHECKS.keys() | UNCHECKED == served
@@ -154,7 +159,7 @@ class Case:
         last = LAST_WITHOUT_IDS.get(self.key) or api.advertised.last
         version = min(3, last) if self.key == 24 else last  # AddPartitionsToTxn of a client
         topics = dict.fromkeys(("name", "topic", "topics", "topic_names", "resource_name", "topic_name"), self.topic)
-        values = _VALUES | topics | {"subscribed_topic_names": self.topic}
+        values = _VALUES | topics | dict.fromkeys(_TOPIC_LISTS, self.topic)
         if self.key in (29, 30, 31):
             values |= {"resource_name": "r"}
         return make_request(api.request, version, values), version

@@ -12,6 +12,8 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from tests.coordinator.consumer.test_kafkas_own_records import Coordinator
 
+DEFAULTS = BrokerSettings({})
+
 
 @pytest.mark.parametrize("group_has", [{}, {"g": CoordinatorConfig()}])
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ def test_a_groups_own_settings_count_from_the_next_heartbeat(
     assert (joined.member_epoch, joined.heartbeat_interval_ms) == (2, 5_000)
     assert timers["m"].session_ms == here.now_ms + 45_000
     settings = dict(zip(("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"), map(str, own), strict=True))
-    configs["g"] = config_of_group(here.shard.config, BrokerSettings({}).current, BrokerSettings({}).share, settings)
+    configs["g"] = config_of_group(here.shard.config, DEFAULTS.current, DEFAULTS.share, DEFAULTS.streams, settings)
     here.now_ms += 5_000
     response = here.send("g", "m", 2)
     assert (response.member_epoch, response.heartbeat_interval_ms) == (2, interval_ms)

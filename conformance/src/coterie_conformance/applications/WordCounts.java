@@ -1,4 +1,4 @@
-// Kafka Streams counts words: BOOTSTRAP APPLICATION-ID STATE-FOLDER GUARANTEE. Records of "lines" begin with their word; "counts"
+// Kafka Streams counts words: BOOTSTRAP APPLICATION-ID STATE-FOLDER GUARANTEE PROTOCOL. Records of "lines" begin with their word; "counts"
 // gets each word with its count so far. Prints each state of the application.
 import java.time.Duration;
 import java.util.Properties;
@@ -18,14 +18,18 @@ public class WordCounts {
         p.put("default.key.serde", Serdes.StringSerde.class);
         p.put("default.value.serde", Serdes.StringSerde.class);
         p.put("num.stream.threads", "2");
-        p.put("num.standby.replicas", "1");
         p.put("replication.factor", "1");
         p.put("commit.interval.ms", "100");
         p.put("statestore.cache.max.bytes", "0");
         p.put("repartition.purge.interval.ms", "500");
-        p.put("probing.rebalance.interval.ms", "60000");
-        p.put("main.consumer.session.timeout.ms", "6000");
-        p.put("main.consumer.heartbeat.interval.ms", "1000");
+        if (args[4].equals("streams")) {
+            p.put("group.protocol", "streams"); // standbys and time-outs are the group's own settings on the broker
+        } else {
+            p.put("num.standby.replicas", "1");
+            p.put("probing.rebalance.interval.ms", "60000");
+            p.put("main.consumer.session.timeout.ms", "6000");
+            p.put("main.consumer.heartbeat.interval.ms", "1000");
+        }
         p.put("main.consumer.auto.offset.reset", "earliest");
         p.put("producer.transaction.timeout.ms", "10000");
         StreamsBuilder builder = new StreamsBuilder();

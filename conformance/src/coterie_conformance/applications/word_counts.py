@@ -25,6 +25,7 @@ def built(version: str, folder: Path) -> list[str]:
     return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", log_level, "-cp", f"{folder}:{lib}/*", "WordCounts"]
 
 
-def instance(command: list[str], server: str, folder: Path, guarantee: str) -> JavaProcess:
-    """A process of the application, which keeps its state in ``folder``."""
-    return JavaProcess([*command, server, APPLICATION, str(folder), guarantee], folder.with_name(f"{folder.name}.log"))
+def instance(command: list[str], server: str, folder: Path, guarantee: str, protocol: str = "classic") -> JavaProcess:
+    """A process of the application, which keeps its state in ``folder``. ``protocol`` is that of its group."""
+    arguments = [server, APPLICATION, str(folder), guarantee, protocol]
+    return JavaProcess([*command, *arguments], folder.with_name(f"{folder.name}.log"))

@@ -42,7 +42,7 @@ NOT_SERVED = {
     **dict.fromkeys(
         (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82, 94), "inside KRaft: its quorum and controllers"
     ),
-    **dict.fromkeys((88, 89, 93), "streams groups (KIP-1071)"),
+    93: "descriptions of topologies (KIP-1331), for a plugin in Java",
 }
 # Versions of a served api that Kafka serves and coterie does not, by api key.
 NOT_IN_THIS_VERSION = {

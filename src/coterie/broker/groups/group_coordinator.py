@@ -34,6 +34,7 @@ from coterie.broker.groups.journal_writer import JournalWriter
 from coterie.broker.groups.lost_commits import log_losses
 from coterie.broker.groups.open_transactions import OpenTransactions
 from coterie.broker.groups.shard_hosting import ShardHosting
+from coterie.broker.groups.topic_creations import TopicCreations
 from coterie.broker.groups.topics_view import TopicsView, resolving
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler
@@ -87,6 +88,7 @@ class GroupCoordinator(ShardHosting):
         self._scheduler, self._flusher, self._effects = scheduler, flusher, effects
         self._new_member_id = new_member_id
         self.topics_view = TopicsView(topics, clock)
+        self.topic_creations = TopicCreations()
         self.orphans_left = False  # a failing disk kept them from being aborted
         self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
         # Sends a request to the share coordinators of its partitions; set by the node.
@@ -99,6 +101,7 @@ class GroupCoordinator(ShardHosting):
         broker = self._settings.current
         self.config.group_consumer_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
         self.config.group_share_assignment_interval_ms = self._settings.share.group_share_assignment_interval_ms
+        self.config.group_streams_assignment_interval_ms = self._settings.streams.group_streams_assignment_interval_ms
         for hosted in [hosted for hosted in self._hosted if hosted.losses]:
             if not hosted.is_in_doubt(broker.coterie_offsets_losses_accepted):
                 self._shard_loaded(hosted)
@@ -186,6 +189,10 @@ class GroupCoordinator(ShardHosting):
             self._resolve(decision.group.group_id, outcome.resolve, shown)
         if outcome.initialize is not None:
             self._initialize(outcome.initialize)
+        if outcome.internal_topics:
+            for reply in outcome.replies:
+                if isinstance(reply.token, Pending):
+                    reply.token.internal_topics = outcome.internal_topics
         if not decision.records:
             in_cluster = hosted.partition.in_cluster
             respond(hosted.assignments.awaiting_response(outcome.replies) if in_cluster else outcome.replies)

@@ -76,9 +76,9 @@ class ShardHosting(ABC):
     def configure(self, group_id: str, own: Mapping[str, str]) -> None:
         """Puts the settings of a group in force; with none it has the broker's."""
         self._own_configs.pop(group_id, None)
-        self._own_configs |= (
-            {group_id: config_of_group(self.config, self._settings.current, self._settings.share, own)} if own else {}
-        )
+        if own:
+            given = self._settings
+            self._own_configs[group_id] = config_of_group(self.config, given.current, given.share, given.streams, own)
 
     def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
         assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"

@@ -42,6 +42,7 @@ MODULES: Mapping[str, tuple[int, ...]] = {
     "coordinators.transaction_views": (61, 65, 66),
     "coordinators.consumer_groups": (68, 69),
     "coordinators.share_groups": (76, 77, 90, 91, 92),
+    "coordinators.streams_groups": (88, 89),
     "coordinators.share_states": (83, 84, 85, 86, 87),
     "telemetry": (71, 72, 30001),
     "administration.topic_partitions": (75,),

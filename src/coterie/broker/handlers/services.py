@@ -130,6 +130,14 @@ class GroupServices(GroupSources, Protocol):
     log_lines: LogLines
 
 
+class StreamsServices(GroupServices, Protocol):
+    """What the handlers of streams groups use: they create topics too."""
+
+    node_id: int
+    cluster: ClusterView
+    topic_changes: TopicAdministration | None
+
+
 class TransactionServices(Protocol):
     """For the requests of transactional producers, and for views of them; those of a cluster are None for a broker alone."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.broker.requests.calls import CannotRespond
+from coterie.coordinator.streams.tasks import ConfiguredInternalTopic
 from coterie.wire.declaration import Message
 
 
@@ -29,6 +30,7 @@ class Pending:
     cancel: Callable[[], None] | None = None
     failure: Exception | None = None  # there will be no response
     may_describe: MayDescribe | None = None  # of a subscription by a regular expression, with an authorizer
+    internal_topics: tuple[ConfiguredInternalTopic, ...] = ()  # of a streams group, to create before the response
     in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
     def respond(self, response: Message) -> None:

@@ -46,10 +46,6 @@ _REASONS = {
         81: "RemoveRaftVoter",
         82: "UpdateRaftVoter",
     },
-    "groups of the streams protocol (KIP-1071) are not served": {
-        88: "StreamsGroupHeartbeat",
-        89: "StreamsGroupDescribe",
-    },
 }
 UNSERVED: dict[int, Unserved] = {
     key: Unserved(name, reason) for reason, names in _REASONS.items() for key, name in names.items()

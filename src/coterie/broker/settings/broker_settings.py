@@ -16,6 +16,7 @@ from coterie.broker.settings.consumer_groups import (
 )
 from coterie.broker.settings.security_table import SECURITY_SETTINGS, SecurityConfig, listener_setting, prefixes
 from coterie.broker.settings.share_table import SHARE_SETTINGS, ShareConfig
+from coterie.broker.settings.streams_table import STREAMS_SETTINGS, StreamsConfig, check_streams_settings
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy
@@ -28,6 +29,7 @@ COORDINATOR_SETTINGS = frozenset(f.name for f in fields(BrokerConfig)) & {f.name
 SHARE_COORDINATOR_SETTINGS = frozenset(f.name for f in fields(ShareConfig)) & {
     f.name for f in fields(CoordinatorConfig)
 }
+_STREAMS_SETTINGS = frozenset(f.name for f in fields(StreamsConfig)) & {f.name for f in fields(CoordinatorConfig)}
 # The same setting under two names: where one is given, the other follows.
 _ALIASES = {"broker.id": "node.id", "node.id": "broker.id"}
 # Settings of the same thing in different units: DescribeConfigs shows all of them as synonyms of each.
@@ -59,7 +61,7 @@ class Synonym:
 
 class BrokerSettings:
     """The broker's settings. ``current`` has the values in force of what the broker uses, ``share`` those
-    of share groups, ``topic_defaults`` those of a topic
+    of share groups, ``streams`` those of streams groups, ``topic_defaults`` those of a topic
     without settings of its own; ``settings[NAME]`` is the value of any broker setting."""
 
     def __init__(self, given: Mapping[str, object] | None = None) -> None:
@@ -90,6 +92,7 @@ class BrokerSettings:
     def _apply(self) -> None:
         self.current: BrokerConfig = with_values(BrokerConfig, {name: self._values[name] for name in OWN_SETTINGS})
         self.share: ShareConfig = with_values(ShareConfig, {name: self._values[name] for name in SHARE_SETTINGS})
+        self.streams = with_values(StreamsConfig, {name: self._values[name] for name in STREAMS_SETTINGS})
         self.topic_defaults = self.topic({})
 
     def security(self, listener: str, mechanism: str | None = None) -> SecurityConfig:
@@ -129,9 +132,11 @@ class BrokerSettings:
         own = self.current
         check_consumer_group_settings(own)
         check_share_group_settings(self.share)
+        check_streams_settings(self.streams)
         return CoordinatorConfig(
             **{name: getattr(own, name) for name in COORDINATOR_SETTINGS},
             **{name: getattr(self.share, name) for name in SHARE_COORDINATOR_SETTINGS},
+            **{name: getattr(self.streams, name) for name in _STREAMS_SETTINGS},
             offsets_retention_ms=own.offsets_retention_minutes * 60_000,
             sync_timeout_enabled=own.coterie_group_sync_timeout_enable,
             pending_leave_rebalances=own.coterie_group_pending_leave_rebalance_enable,

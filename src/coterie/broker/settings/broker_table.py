@@ -14,6 +14,7 @@ from coterie.broker.settings.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.security_table import PROTOCOLS, SECURITY_SETTINGS
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.share_table import SHARE_SETTINGS
+from coterie.broker.settings.streams_table import STREAMS_SETTINGS
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
 from coterie.configuration import (
     BOOLEAN,
@@ -197,8 +198,9 @@ class BrokerConfig:
     group_max_size: int = _broker(INT, MAX_INT, "The most members of a group.", at_least(1))
     group_coordinator_rebalance_protocols: tuple[str, ...] = _broker(
         LIST,
-        ("classic", "consumer"),
-        "The protocols of groups that are served; without consumer, ConsumerGroupHeartbeat is refused.",
+        ("classic", "consumer", "streams"),
+        "The protocols of groups that are served; without consumer, ConsumerGroupHeartbeat is refused, without streams "
+        "StreamsGroupHeartbeat.",
         one_of("classic", "consumer", "share", "streams", "unknown"),
     )
     group_consumer_assignors: tuple[str, ...] = _broker(
@@ -380,5 +382,11 @@ def _defaults_of_topics() -> list[BrokerSetting[object]]:
 OWN_SETTINGS: dict[str, BrokerSetting[object]] = settings_of(BrokerConfig, BrokerSetting)
 BROKER_SETTINGS: dict[str, BrokerSetting[object]] = OWN_SETTINGS | {
     setting.name: setting
-    for setting in (*_defaults_of_topics(), *SECURITY_SETTINGS.values(), *SHARE_SETTINGS.values(), *KAFKA_ONLY)
+    for setting in (
+        *_defaults_of_topics(),
+        *SECURITY_SETTINGS.values(),
+        *SHARE_SETTINGS.values(),
+        *STREAMS_SETTINGS.values(),
+        *KAFKA_ONLY,
+    )
 }

@@ -9,6 +9,7 @@ from dataclasses import replace
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.broker.settings.broker_table import KAFKA_ASSIGNORS, BrokerConfig
 from coterie.broker.settings.share_table import ShareConfig
+from coterie.broker.settings.streams_table import StreamsConfig, streams_values_of_group
 from coterie.configuration import SettingError
 from coterie.configuration.value_types import INT
 from coterie.coordinator.outcome import CoordinatorConfig
@@ -53,18 +54,22 @@ def _check(protocol: str, broker: BrokerConfig | ShareConfig, names: Iterable[st
 
 
 def config_of_group(
-    config: CoordinatorConfig, broker: BrokerConfig, share: ShareConfig, own: Mapping[str, str]
+    config: CoordinatorConfig,
+    broker: BrokerConfig,
+    share: ShareConfig,
+    streams: StreamsConfig,
+    own: Mapping[str, str],
 ) -> CoordinatorConfig:
     """The coordinator's settings for a group with settings of its own, which the broker's bounds may cut
     (Kafka's GroupConfig.evaluate): they were checked against bounds that may have changed since."""
-    values = {}
+    values = streams_values_of_group(streams, own)
     for protocol, settings in (("consumer", broker), ("share", share)):
         for name in _OF_COORDINATOR:
             text = own.get(f"{protocol}.{name}")
             if text is not None:
                 least, most = _bounds(protocol, settings, name)
                 values[f"group_{protocol}_{name.replace('.', '_')}"] = min(max(INT.parse(text), least), most)
-    return replace(config, **values)  # type: ignore[arg-type]
+    return replace(config, **values)
 
 
 def _value(protocol: str, broker: BrokerConfig | ShareConfig, name: str) -> int:

@@ -1,9 +1,9 @@
 """Feature levels (KIP-584): the one table of what this broker supports, and what is finalized for its cluster.
 
 metadata.version is that of the Kafka whose protocol is served, so that tools know how old the cluster is; it never changes.
-group.version 1: groups of the consumer protocol (KIP-848) are served, and by share.version 1 share groups (KIP-932); at 0 their
-requests are refused with UNSUPPORTED_VERSION. transaction.version 2: producers that read it use transactions of version 2
-(KIP-890), the others go on as before.
+group.version 1: groups of the consumer protocol (KIP-848) are served, by share.version 1 share groups (KIP-932), and by
+streams.version 1 groups of Kafka Streams (KIP-1071); at 0 their requests are refused with UNSUPPORTED_VERSION.
+transaction.version 2: producers that read it use transactions of version 2 (KIP-890), the others go on as before.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from coterie.wire.messages.clients.api_versions import FinalizedFeatureKey, Supp
 
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
 TRANSACTION_VERSION = "transaction.version"
 _FILE = "finalized-features.json"
 _EPOCH = "epoch"
@@ -44,6 +45,7 @@ FEATURES = {
         Feature(GROUP_VERSION, 0, 1, 1),
         Feature("metadata.version", 7, 33, 33, fixed=True),  # from 3.3-IV3 to 4.4-IV2
         Feature(SHARE_VERSION, 0, 1, 1),
+        Feature(STREAMS_VERSION, 0, 1, 1),
         Feature(TRANSACTION_VERSION, 0, 2, 2),
     )
 }

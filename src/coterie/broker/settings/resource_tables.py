@@ -36,7 +36,6 @@ _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
 )
 _PATTERN = rf"({_MATCHED})\s*=.+"
-_STREAMS = "streams groups are not served"
 _DEAD_LETTERS = "share groups have no queue of dead letters (KIP-1191)"
 
 
@@ -103,15 +102,12 @@ class _GroupRow(Setting[T_co]):
 def _of_broker(value_type: ValueType[T], name: str) -> T:
     """A group setting whose default is that of a broker setting."""
     default = value_type.parse(BROKER_SETTINGS[name].default)
-    no_effect = _STREAMS if name.startswith("group.streams.") else ""
-    text = "" if no_effect else f"{name} of this group."
-    return declared(_GroupRow("", value_type, default, None, text, no_effect, broker=name))
+    return declared(_GroupRow("", value_type, default, None, f"{name} of this group.", "", broker=name))
 
 
 def _group(value_type: ValueType[T], default: T, rule: Rule | None = None, *, broker: str = "") -> T:
-    return declared(
-        _GroupRow("", value_type, default, rule, no_effect=_STREAMS if broker else _DEAD_LETTERS, broker=broker)
-    )
+    no_effect, text = (_DEAD_LETTERS, "") if not broker else ("", f"The first of {broker}.")
+    return declared(_GroupRow("", value_type, default, rule, text, no_effect, broker=broker))
 
 
 def _share(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:

@@ -129,6 +129,8 @@ CHECKS: Mapping[int, Check] = {
     76: share_groups.share_group_heartbeat,
     77: share_groups.share_group_describe,
     **dict.fromkeys((83, 84, 85, 86, 87), _cluster(_O.CLUSTER_ACTION)),
+    88: groups.streams_group_heartbeat,
+    89: groups.streams_group_describe_check,
     90: share_groups.describe_share_group_offsets,
     91: share_groups.alter_share_group_offsets,
     92: share_groups.delete_share_group_offsets,

@@ -11,6 +11,7 @@ from coterie.broker.handlers.access.refusals import refused
 from coterie.broker.handlers.authorized_operations import NOT_REQUESTED
 from coterie.broker.handlers.coordinators.checked_topics import after_refused
 from coterie.broker.handlers.coordinators.consumer_groups import is_enabled
+from coterie.broker.handlers.coordinators.streams_groups import is_streams_enabled, topics_of_topology
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups import consumer_group_describe, describe_groups
@@ -32,6 +33,8 @@ from coterie.wire.messages.groups.offset_fetch import (
     groups_response,
     refused_partition,
 )
+from coterie.wire.messages.streams.streams_group_describe import DescribedStreamsGroup
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -264,3 +267,45 @@ def consumer_group_heartbeat(checked: CheckedRequest) -> Result:
     if divided(named, lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
         return ConsumerGroupHeartbeatResponse(error_code=_DENIED)
     return checked.proceed()
+
+
+def streams_group_heartbeat(checked: CheckedRequest) -> Result:
+    """The group, then every topic of the topology: none is a member without."""
+    request, access = checked.request, checked.access
+    if not is_streams_enabled(checked.broker):
+        return checked.proceed()
+    if not access.allows_group(_O.READ, request.group_id):
+        return StreamsGroupHeartbeatResponse(error_code=_OF_GROUP)
+    named = topics_of_topology(request.topology) if request.topology is not None else ()
+    if divided(named, lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
+        return StreamsGroupHeartbeatResponse(error_code=_DENIED)
+    return checked.proceed()
+
+
+def streams_group_describe_check(checked: CheckedRequest) -> Result:
+    """Each group, and every topic of its topology."""
+    if not is_streams_enabled(checked.broker):
+        return checked.proceed()
+    request, access = checked.request, checked.access
+    denied = [group for group in request.group_ids if not access.allows_group(_O.DESCRIBE, group)]
+    request.group_ids = [group for group in request.group_ids if group not in denied]
+    rows = [DescribedStreamsGroup(_OF_GROUP, group_id=group) for group in dict.fromkeys(denied)]
+
+    def shown(group: DescribedStreamsGroup) -> DescribedStreamsGroup:
+        subtopologies = (group.topology.subtopologies if group.topology is not None else None) or []
+        topics = {name for sub in subtopologies for name in (*sub.source_topics, *sub.repartition_sink_topics)}
+        topics |= {
+            topic.name
+            for sub in subtopologies
+            for topic in (*sub.state_changelog_topics, *sub.repartition_source_topics)
+        }
+        if not divided(sorted(topics), lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
+            return group
+        text = "the group has topics that the client is not authorized to describe"
+        return DescribedStreamsGroup(_DENIED, text, group.group_id)
+
+    def merge(response: Any) -> None:
+        name_operations(access, response.groups)
+        response.groups = [*rows, *(shown(group) for group in response.groups)]
+
+    return checked.then(merge)

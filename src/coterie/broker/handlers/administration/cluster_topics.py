@@ -45,19 +45,29 @@ def _check_controller(broker: TopicServices) -> None:
 
 
 def create_topics(
-    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest, mutations: Mutations
+    broker: TopicServices,
+    changes: TopicAdministration,
+    request: CreateTopicsRequest,
+    mutations: Mutations,
+    *,
+    by_any: bool = False,
 ) -> Pending:
-    return responded_by(_create_topics(broker, changes, request, mutations))
+    return responded_by(_create_topics(broker, changes, request, mutations, by_any))
 
 
 async def _create_topics(
-    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest, mutations: Mutations
+    broker: TopicServices,
+    changes: TopicAdministration,
+    request: CreateTopicsRequest,
+    mutations: Mutations,
+    by_any: bool,
 ) -> CreateTopicsResponse:
     response = CreateTopicsResponse()
     names, excess = Counter(t.name for t in request.topics), refusal_of_excess(broker, request)
     for requested in {t.name: t for t in request.topics}.values():
         try:
-            _check_controller(broker)
+            if not by_any:
+                _check_controller(broker)
             if excess is not None:
                 raise excess
             check_named_once(names, requested.name)

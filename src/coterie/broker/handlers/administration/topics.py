@@ -45,6 +45,18 @@ def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, ca
     return broker.turns.run(_create_topics(broker, request, mutations_of(broker, CREATE_TOPICS, call)))
 
 
+def create_topics_of_broker(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Pending:
+    """The same for topics that the broker itself needs, of which any broker of a cluster may create one."""
+    pending, mutations = Pending(), mutations_of(broker, CREATE_TOPICS, call)
+    if broker.topic_changes is not None:
+        from coterie.broker.handlers.administration.cluster_topics import create_topics  # of a broker in a cluster
+
+        pending.respond_with(create_topics(broker, broker.topic_changes, request, mutations, by_any=True))
+    else:
+        pending.respond_with(broker.turns.run(_create_topics(broker, request, mutations)))
+    return pending
+
+
 def mutations_of(broker: TopicServices, api_key: int, call: Call) -> Mutations:
     """What the client may create or delete by its quota."""
     return broker.clients.throttling.mutations(api_key, call, broker.clock.now_ms)
