@@ -13,6 +13,7 @@ from coterie.wire.framing import read_head, skip_tags
 from coterie.wire.primitives import WireError, read_unsigned_varint
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, DESCRIBE_CLUSTER = 0, 1, 3, 10, 17, 60
+SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 _START = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
 _CLIENT_AT = _START.size + _LENGTH.size

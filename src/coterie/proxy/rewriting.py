@@ -1,7 +1,7 @@
 """The responses that name brokers by HOST:PORT, in every version, and the same responses with the proxy's addresses.
 
 Metadata, FindCoordinator and DescribeCluster (KIP-700), and, of leaders that have moved, the endpoints in Produce and Fetch
-(KIP-951; `fetch_tails` reads these as the Fetch passes).
+(KIP-951; `fetch_tails` reads these as the Fetch passes), ShareFetch and ShareAcknowledge.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.proxy.heads import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
+from coterie.proxy.heads import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from coterie.wire.apis import APIS
 from coterie.wire.framing import decode_response, encode_response
 from coterie.wire.primitives import WireError
@@ -26,6 +26,8 @@ def _coordinators(response: Any) -> list[Any]:
 _ENDPOINTS: dict[int, tuple[int, Callable[[Any], Iterable[Any]]]] = {
     PRODUCE: (10, lambda response: response.node_endpoints),
     FETCH: (16, lambda response: response.node_endpoints),
+    SHARE_FETCH: (1, lambda response: response.node_endpoints),
+    SHARE_ACKNOWLEDGE: (1, lambda response: response.node_endpoints),
     METADATA: (0, lambda response: response.brokers),
     FIND_COORDINATOR: (0, _coordinators),
     DESCRIBE_CLUSTER: (0, lambda response: response.brokers),

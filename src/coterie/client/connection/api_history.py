@@ -34,4 +34,18 @@ FIRST_KAFKA: dict[int, str] = {
     72: "3.7",  # PushTelemetry
     74: "4.1",  # ListConfigResources, KIP-1142; before it of client metrics alone
     75: "3.8",  # DescribeTopicPartitions, KIP-966
+    76: "4.1",  # ShareGroupHeartbeat, KIP-932; here and of the next ones the version that is no early access
+    77: "4.1",  # ShareGroupDescribe
+    78: "4.1",  # ShareFetch
+    79: "4.1",  # ShareAcknowledge
+    83: "4.1",  # InitializeShareGroupState
+    84: "4.1",  # ReadShareGroupState
+    85: "4.1",  # WriteShareGroupState
+    86: "4.1",  # DeleteShareGroupState
+    87: "4.1",  # ReadShareGroupStateSummary
+    88: "4.1",  # StreamsGroupHeartbeat, KIP-1071
+    89: "4.1",  # StreamsGroupDescribe
+    90: "4.1",  # DescribeShareGroupOffsets
+    91: "4.1",  # AlterShareGroupOffsets
+    92: "4.1",  # DeleteShareGroupOffsets
 }
