@@ -9,7 +9,7 @@ import base64
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from coterie.broker.settings.features import Features
 from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import client_metrics_config
+from coterie.broker.share.archived_records import archived_lines
 from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
@@ -47,6 +48,7 @@ from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding
 from coterie.log.retention import retain
+from coterie.share.partition import Ended
 from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
@@ -134,6 +136,7 @@ class BrokerNode:
         )
         self.share = ShareHosting(self.settings, self.topics, self.clock, scheduler, self.share_persister)
         self.groups.persist = self.share_persister.send
+        self.share.on_ended = self._records_archived
         self.topics.on_deleted = self._topics_deleted
         finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()
@@ -147,6 +150,10 @@ class BrokerNode:
             features=self.features,
             effects=self.replica_effects,
         )
+
+    def _records_archived(self, group_id: str, partition: Partition, ended: Sequence[Ended]) -> None:
+        now_ms = self.clock.now_ms()
+        self.groups.journal.add(archived_lines(group_id, partition.topic, partition.index, ended, now_ms))
 
     def _topics_deleted(self, topics: list[Topic]) -> None:
         self.groups.topics_deleted(topics)

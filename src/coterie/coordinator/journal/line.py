@@ -66,6 +66,7 @@ EVENTS = {
     "target_computed": "the target assignment of the group epoch is computed; `moved` is what it changes",
     "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
     "member_reconciled": "a member released and was assigned the partitions in `moved`",
+    "records_archived": "records of a share group are archived although nobody accepted them; the cause's reason has which",
 }
 
 
@@ -122,6 +123,10 @@ CAUSE_WORDS = {
     "deleted": CauseWords("deleted by an administrator", "an administrator deleted the group"),
     "expired": CauseWords("its offsets expired", "the group's offsets expired"),
     "tombstone": CauseWords("a tombstone in the log", "a tombstone in the log"),
+    "offsets_altered": CauseWords("an administrator altered offsets", "an administrator altered offsets"),
+    "offsets_deleted": CauseWords("an administrator deleted offsets", "an administrator deleted offsets"),
+    "deliveries_spent": CauseWords("no delivery is left", "records were delivered as often as they may be"),
+    "record_rejected": CauseWords("a member rejected records", "members rejected records"),
     **SEEN_FROM_OUTSIDE,
 }
 CAUSES = {kind: words.verb for kind, words in CAUSE_WORDS.items()}
