@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+import pytest
+
 from coterie.simulation import Simulation
 
 PORT = 7000
@@ -172,3 +174,15 @@ async def _error_of(work: Awaitable[object]) -> str:
     except OSError as error:
         return type(error).__name__
     return ""
+
+
+def test_a_coroutine_in_the_place_of_its_function() -> None:
+    with Simulation() as world:
+        with pytest.raises(TypeError, match="give it the function and its arguments"):
+            world.spawn("one", asyncio.sleep(1))  # type: ignore[arg-type]
+        assert not world.processes
+
+
+def test_what_does_not_end_says_after_how_long() -> None:
+    with Simulation() as world, pytest.raises(TimeoutError, match="has not ended after 5 virtual seconds"):
+        world.run(asyncio.sleep(10), timeout_s=5)

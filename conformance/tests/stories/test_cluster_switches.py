@@ -80,26 +80,26 @@ SEEN: dict[Switch, Seen] = {
     off.blocks_are_written_whatever_the_version: Seen(4, IDS),
     off.a_block_that_another_broker_wrote_is_taken: Seen(4, IDS),
     off.a_write_without_a_response_counts_as_done: Seen(2, IDS | {"only": CUTS, "pace": 0.05, "max_latency_s": 0.1}),
-    off.decisions_are_answered_before_they_are_replicated: Seen(11, GROUPS | {"only": BROKER_FAULTS}),
-    off.a_coordinator_that_resigns_goes_on: Seen(10, GROUPS | {"only": BROKER_FAULTS}),
+    off.decisions_are_answered_before_they_are_replicated: Seen(16, GROUPS | {"only": BROKER_FAULTS}),
+    off.a_coordinator_that_resigns_goes_on: Seen(32, GROUPS | {"only": BROKER_FAULTS}),
     off.a_coordinator_begins_without_a_load: Seen(2, GROUPS | {"only": BROKER_FAULTS}),
     off.partitions_are_assigned_before_their_owners_release_them: Seen(0, GROUPS | {"kind": "consumer"}),
     off.a_target_assignment_of_the_future_is_waited_for: Seen(
         4, GROUPS | {"kind": "consumer", "only": ("clock_jumped", "broker_killed", "program_killed")}
     ),
     off.a_repeated_batch_is_appended_again: Seen(0, RECORDS),
-    off.followers_know_no_producers: Seen(8, RECORDS),
+    off.followers_know_no_producers: Seen(6, RECORDS),
     off.readers_get_what_is_not_replicated: Seen(11, GROUPS | {"only": BROKER_FAULTS}),
     off.what_is_sent_again_has_another_number: Seen(0, RECORDS),
     off.an_abort_keeps_the_pending_offsets: Seen(1, TRANSACTIONS),
-    off.the_producer_is_answered_before_the_decision_is_replicated: Seen(12, TRANSACTIONS),
+    off.the_producer_is_answered_before_the_decision_is_replicated: Seen(1, TRANSACTIONS),
     off.readers_get_open_transactions: Seen(1, TRANSACTIONS),
     off.altered_settings_are_not_applied_to_replicas: Seen(14, TOPICS | {"only": ("program_paused",), "pace": 0.3}),
     off.a_follower_behind_deleted_records_begins_at_the_leaders_end: Seen(35, TOPICS),
-    off.a_log_that_is_cut_keeps_its_producers: Seen(15, RECORDS),
+    off.a_log_that_is_cut_keeps_its_producers: Seen(22, RECORDS),
     off.partitions_are_not_added_to_the_transaction: Seen(0, TRANSACTIONS),
     off.a_consumer_delivers_aborted_records: Seen(0, TRANSACTIONS),
-    off.a_producer_commits_what_has_failed: Seen(4, TRANSACTIONS | {"only": BROKER_FAULTS}),
+    off.a_producer_commits_what_has_failed: Seen(2, TRANSACTIONS | {"only": BROKER_FAULTS}),
 }
 
 

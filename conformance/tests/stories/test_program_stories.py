@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from coterie_conformance.stories.checkers import check_ledger
+from coterie_conformance.stories.history import History, TransactionOutcome
 from coterie_conformance.stories.story import run_story_seed
 
 run = partial(run_story_seed, brokers=1)
@@ -40,6 +42,24 @@ def test_a_deletion_waits_for_a_reassignment_whose_controller_was_replaced() -> 
 def test_a_late_end_of_a_transaction_may_end_the_next_one_before_kip_890() -> None:
     """A request that was carried out 12 s late committed the next transaction of its producer, which has the same epoch."""
     run(802908, minutes=0.5)
+
+
+def test_a_late_commit_of_offsets_may_be_the_last_of_its_transaction() -> None:
+    """A TxnOffsetCommit whose connection was lost was sent again, then the next one; the first was carried out behind both. It
+    has no sequence, and its epoch is theirs."""
+    run_story_seed(3_000_222, minutes=0.3)
+
+
+def test_an_offset_of_another_transaction_is_not_taken_for_a_late_one() -> None:
+    partition = ("t", 0)
+    history = History()
+    history.transactions["one"] = TransactionOutcome(offsets={partition: 3}, superseded=[2], committed=True)
+    history.transactions["two"] = TransactionOutcome(offsets={partition: 6}, superseded=[5], committed=True)
+    for committed in (6, 5):
+        check_ledger(history, {partition: committed})
+    for committed in (3, 2, 0):
+        with pytest.raises(AssertionError, match="expected"):
+            check_ledger(history, {partition: committed})
 
 
 def test_a_new_leader_waits_for_its_followers_before_there_is_rest() -> None:

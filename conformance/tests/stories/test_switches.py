@@ -73,7 +73,7 @@ class Seen:
 
 SEEN: dict[Switch, Seen] = {
     logs.no_response_waits_for_a_sync: Seen(3),
-    logs.readers_do_not_wait_for_a_sync: Seen(3),
+    logs.readers_do_not_wait_for_a_sync: Seen(12),
     logs.deleted_records_come_back: Seen(11),
     logs.transactions_are_not_synced: Seen(3),
     logs.a_repeated_batch_is_appended: Seen(0),
@@ -84,12 +84,12 @@ SEEN: dict[Switch, Seen] = {
     consumers.a_record_comes_twice: Seen(0),
     consumers.commits_are_ahead: Seen(1),
     consumers.reading_begins_behind_the_committed_offset: Seen(1),
-    consumers.the_epoch_of_a_committed_offset_is_forgotten: Seen(3),
+    consumers.the_epoch_of_a_committed_offset_is_forgotten: Seen(7),
     consumers.a_reset_begins_at_the_end: Seen(1),
     consumers.commits_name_no_leader_epoch: Seen(1),
     consumers.an_epoch_ends_before_its_last_records: Seen(1),
     consumers.a_validation_has_no_result: Seen(43, RESTARTS),
-    consumers.lost_partitions_are_read_on: Seen(88),
+    consumers.lost_partitions_are_read_on: Seen(3),
     consumers.positions_outlast_a_revocation: Seen(3),
     consumers.a_partition_is_given_before_it_is_released: Seen(2),
     consumers.an_upgrade_forgets_who_owns_what: Seen(3),

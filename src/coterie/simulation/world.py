@@ -76,8 +76,15 @@ class Simulation:
         ``timeout_s`` of virtual time, and SimulationError."""
 
         async def bounded() -> T:
-            async with asyncio.timeout(timeout_s):
-                return await work
+            try:
+                async with asyncio.timeout(timeout_s) as limit:
+                    return await work
+            except TimeoutError as error:
+                if limit.expired():
+                    raise TimeoutError(
+                        f"what the test runs has not ended after {timeout_s:g} virtual seconds"
+                    ) from error
+                raise
 
         with self._escapes.running():
             task = self.loop.create_task(bounded(), name="test")
@@ -135,7 +142,12 @@ class Simulation:
         self, name: str, main: Callable[..., Awaitable[Any]], *arguments: Any, host: str | None = None
     ) -> SimulatedProcess:
         """Starts ``main(*arguments)`` in a process of its own, on the host of its name unless another is given. A process that
-        raises ends the run with ProcessFailed."""
+        raises ends the run with ProcessFailed. Raises TypeError for a coroutine in the place of its function."""
+        if asyncio.iscoroutine(main):
+            main.close()
+            raise TypeError(
+                f"spawn calls a coroutine function in the process {name}: give it the function and its arguments"
+            )
         process = self.process(name, host)
         process.start(_begun(main, arguments))
         return process

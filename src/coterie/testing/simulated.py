@@ -70,7 +70,9 @@ class SimulatedWorld(Simulation):
 
     def story(self) -> list[str]:
         """What a failed test prints: the processes, and the journal of the groups."""
-        lines = [f"seed {self.seed}, {self.now_s:.3f} virtual seconds, trace {self.trace}"]
+        lines = [
+            f"seed {self.seed}, {self.now_s:.3f} virtual seconds, trace {self.trace}; --coterie-seed {self.seed} repeats it"
+        ]
         lines += [
             f"process {process.name} on {process.host}: {process.state.value}" for process in self.processes.values()
         ]

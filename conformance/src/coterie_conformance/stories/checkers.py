@@ -135,13 +135,13 @@ def check_ids(history: History) -> None:
 def check_ledger(history: History, committed: Mapping[TopicPartition, int]) -> None:
     """What a group has committed in transactions is the newest offset of a committed transaction."""
     for partition in {partition for o in history.transactions.values() for partition in o.offsets}:
-        certain, possible = 0, {0}
+        certain, possible, superseded = 0, {0}, list[int]()
         for outcome in history.transactions.values():
             offset = outcome.offsets.get(partition)
             if offset is not None and outcome.committed:
-                certain = max(certain, offset)
+                certain, superseded = max((certain, superseded), (offset, outcome.superseded))
             elif offset is not None and outcome.committed is None and outcome.asked_to_commit:
-                possible.add(offset)
+                possible |= {offset, *outcome.superseded}
         has = committed.get(partition, 0)
-        expected = {certain, *(offset for offset in possible if offset > certain)}
+        expected = {certain, *superseded, *(offset for offset in possible if offset > certain)}
         assert has in expected, f"{partition}: committed in transactions is {has}, expected {sorted(expected)[:5]}"

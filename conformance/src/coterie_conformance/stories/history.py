@@ -24,10 +24,12 @@ class SentRecord:
 
 @dataclass(slots=True)
 class TransactionOutcome:
-    """Of one transaction; ``committed`` None: its producer did not learn of an end. ``offsets``: what it commits."""
+    """Of one transaction; ``committed`` None: its producer did not learn of an end. ``offsets``: what it commits; after
+    ``superseded`` ones, of which a request that was sent twice may be carried out last: TxnOffsetCommit has no sequence."""
 
     values: list[bytes] = field(default_factory=list)
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    superseded: list[int] = field(default_factory=list)
     committed: bool | None = None
     asked_to_commit: bool = False
 

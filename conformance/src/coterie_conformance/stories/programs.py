@@ -160,6 +160,7 @@ async def _one_transaction(
         await producer.send(INPUT, value, partition=partition, on_delivery=_noting(work, value))
         await asyncio.sleep(rng.choice(PAUSES_S[:4]))
         if ledger and rng.random() < 0.5:
+            outcome.superseded += outcome.offsets.values()
             outcome.offsets[INPUT, int(name[-1])] = work.numbers[name]
             await producer.send_offsets_to_transaction(outcome.offsets, ConsumerGroupMetadata(LEDGER))
     await end(producer, outcome, commits=rng.random() < 0.8)
