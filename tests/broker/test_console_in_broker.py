@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from unittest.mock import patch
 
 import aiohttp
 
@@ -14,6 +15,11 @@ from coterie.broker.web.handed_groups import HandedGroups
 from coterie.broker.web.http import HttpServer
 from coterie.cli.broker_pages import console_of
 from coterie.client import Consumer
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.share.state import ShareGroup
+from coterie.coordinator.state import Group
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.web.handed_feed import UPDATE_S, HandedFeed
 from tests.web.streams import events
 
@@ -122,3 +128,25 @@ def test_an_update_takes_its_time_alone_and_every_group_has_its_turn() -> None:
         assert len(groups.shown) <= updates * (per_update + 2)
     assert set(groups.shown) == set(groups.names())
     assert len(json.loads(feed.memory.rows.changes(0) or "")["rows"]) == 1_000
+
+
+KINDS: list[tuple[AnyGroup, str | None]] = [
+    (Group("g", protocol_type="consumer"), "consumer"),
+    (Group("g"), ""),
+    (ConsumerGroup("g"), None),
+    (ShareGroup("g"), "share"),
+    (StreamsGroup("g"), "streams"),
+]
+
+
+def test_each_kind_of_group_is_handed_as_such() -> None:
+    """A share group and a streams group were handed as groups of the consumer protocol."""
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        for group, protocol_type in KINDS:
+            with patch.object(broker.groups, "group", lambda name, group=group: group):
+                handed = HandedGroups(broker).group("g")
+            assert handed is not None
+            assert handed[0][0] == protocol_type
+
+    with_console(story)

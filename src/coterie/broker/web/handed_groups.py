@@ -12,10 +12,11 @@ from typing import Any, Protocol
 from coterie.broker.groups.explanation import GroupSources, end_offset, explained
 from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.storage.topics import Topics
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.state import Group
+from coterie.coordinator.views.description import list_group
 from coterie.log.time_lookup import offset_near_end
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
@@ -67,7 +68,7 @@ class HandedGroups:
         group = self._group(name)
         if group is None:
             return None
-        protocol_type = group.protocol_type or "" if isinstance(group, Group) else None
+        protocol_type = None if isinstance(group, ConsumerGroup) else list_group(group).protocol_type
         since_ms = group.phase_since_ms if group.phase_since_ms >= 0 else None
         lags = []
         for (topic, partition), committed in group.offsets.items():
