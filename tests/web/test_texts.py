@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import coterie.web
+from coterie.coordinator.journal.line import CAUSES
 from coterie.web.marks import MARKS
 from coterie.web.pages import LANGUAGES, texts
 
@@ -40,3 +41,9 @@ def test_what_pages_and_scripts_name_is_a_text_and_each_text_is_named() -> None:
     }
     assert not unused
     assert {f"mark.{mark}" for mark in MARKS} == {name for name in texts("en") if name.startswith("mark.")}
+
+
+def test_every_cause_of_the_journal_has_its_text() -> None:
+    prefix = "timeline.cause."
+    shown = {name.removeprefix(prefix): text for name, text in texts("en").items() if name.startswith(prefix)}
+    assert shown == CAUSES

@@ -122,6 +122,8 @@ CAUSE_WORDS = {
     "downgraded": CauseWords("became a group of the classic protocol", "the group moved to the classic protocol"),
     "deleted": CauseWords("deleted by an administrator", "an administrator deleted the group"),
     "expired": CauseWords("its offsets expired", "the group's offsets expired"),
+    "offsets_altered": CauseWords("an administrator altered offsets", "an administrator altered offsets"),
+    "offsets_deleted": CauseWords("an administrator deleted offsets", "an administrator deleted offsets"),
     "tombstone": CauseWords("a tombstone in the log", "a tombstone in the log"),
     "offsets_altered": CauseWords("an administrator altered offsets", "an administrator altered offsets"),
     "offsets_deleted": CauseWords("an administrator deleted offsets", "an administrator deleted offsets"),
