@@ -156,7 +156,7 @@ def test_a_reassignment_is_listed_and_cancelled(cluster: LocalBroker) -> None:
         ("reassign orders --brokers 1,1", "names a broker twice"),
         ("reassign orders --list -r 2", "--replication-factor goes with --brokers"),
         ("reassign orders --plan pyproject.toml", "names the topics itself"),
-        ("reassign --plan pyproject.toml", "is no plan; it must be JSON such as"),
+        ("reassign --plan pyproject.toml", "is not a reassignment plan; it must be JSON such as"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(line: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,13 +187,13 @@ def test_kafkas_own_plan_is_read() -> None:
         ([row, row], "names a partition twice"),
         ([], "names no partition"),
         ([row | {"log_dirs": ["/disk", "any"]}], "names disks"),
-        ([row | {"replicas": []}], "is no plan"),
-        ([row | {"replicas": ["1"]}], "is no plan"),
-        ([row | {"partition": True}], "is no plan"),
+        ([row | {"replicas": []}], "is not a reassignment plan"),
+        ([row | {"replicas": ["1"]}], "is not a reassignment plan"),
+        ([row | {"partition": True}], "is not a reassignment plan"),
     ]:
         with pytest.raises(click.UsageError, match=sentence):
             plan_of(json.dumps({"version": 1, "partitions": changed}), "p")
-    with pytest.raises(click.UsageError, match="is no plan"):
+    with pytest.raises(click.UsageError, match="is not a reassignment plan"):
         plan_of(DEEP, "p")
 
 

@@ -37,7 +37,7 @@ def encode_subscription(
 
 
 def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str | None = None) -> Subscriber:
-    """Raises WireError for bytes that are no subscription."""
+    """Raises WireError for bytes that are not a subscription."""
     s = ConsumerProtocolSubscription.decode(data, _version(data, SUBSCRIPTION_VERSION), 2)
     owned = {tp.topic: tuple(tp.partitions) for tp in s.owned_partitions}
     return Subscriber(

@@ -68,7 +68,7 @@ COLOURED = (
     "RocketMQ, orderly",
     "streams",
 )
-# The steps of question 2 that come to a protocol of the other questions.
+# The steps of question 2 that are a protocol of the other questions.
 STEPS = {
     "+ initial delay 3 s": "eager",
     "+ cooperative": "cooperative",

@@ -276,7 +276,7 @@ class PartitionLog(LogState):
         return None
 
     def recover_segment(self, slot: int, problem: str | None) -> Segment:
-        """A segment that turns out damaged while the log is in use: what is no batch goes out of it."""
+        """A segment that turns out damaged while the log is in use: bytes that are not a batch are removed."""
         segment = self.replace_segment(slot, problem)
         self.replay()
         return segment

@@ -3,7 +3,7 @@
 A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are
 none; it carries each effect out and reports back. The same machine runs in the asyncio consumer and in the laboratory.
 
-As in the coordinator, an input comes to a decision (`decision`): events, which `replay` alone turns into the next state,
+As in the coordinator, an input leads to a decision (`decision`): events, which `replay` alone turns into the next state,
 and effects. `settle` says what the state itself calls for. The stages and their transitions are a table (`stages`).
 
 Eager: everything is revoked before a rebalance. Cooperative (KIP-429): only what is no longer subscribed to is revoked

@@ -33,5 +33,5 @@ class OpenedTransaction(Protocol):
 
 
 def is_unsent(batch: ProducerBatch) -> bool:
-    """Whether no broker can have the batch, nor misses it: what has a number is sent, so that none is missing."""
+    """Whether the batch has no sequence number yet: no broker can have it, and without it no number is missing."""
     return batch.sequence < 0

@@ -33,7 +33,7 @@ def decode(frame: bytes) -> RemotingCommand:
     kind = int.from_bytes(frame[:4], "big")
     length = kind & 0xFFFFFF
     if kind >> 24 or 4 + length > len(frame):
-        raise FrameError("this is no RocketMQ frame with a JSON header")
+        raise FrameError("not a RocketMQ frame with a JSON header")
     try:
         header = json.loads(frame[4 : 4 + length])
         fields = {str(k): str(v) for k, v in (header.get("extFields") or {}).items()}
@@ -55,7 +55,7 @@ def read_body(body: bytes) -> Any:
         try:
             return json.loads(_UNQUOTED_KEY.sub(rb'\1"\2":', body))
         except (ValueError, RecursionError) as error:
-            raise FrameError("a RocketMQ body is no JSON") from error
+            raise FrameError("a RocketMQ body is not valid JSON") from error
 
 
 class StoredMessage(NamedTuple):

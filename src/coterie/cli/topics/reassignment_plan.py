@@ -40,7 +40,7 @@ def plan_over(
 
 
 def plan_of(text: str, source: str) -> dict[TopicPartition, list[int]]:
-    """The plan of the JSON in ``source``. Raises UsageError for what is no plan, or names a disk."""
+    """The plan of the JSON in ``source``. Raises UsageError for JSON that is not a plan, or names a disk."""
     from coterie.client import TopicPartition
 
     try:
@@ -56,7 +56,7 @@ def plan_of(text: str, source: str) -> dict[TopicPartition, list[int]]:
                 )
             plan[TopicPartition(topic, number)] = list(replicas)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise click.UsageError(f"{source} is no plan; it must be JSON such as {FORM}.") from None
+        raise click.UsageError(f"{source} is not a reassignment plan; it must be JSON such as {FORM}.") from None
     if len(plan) < len(rows) or not plan:
         problem = "names a partition twice" if plan else "names no partition"
         raise click.UsageError(f"{source} {problem}.")

@@ -125,8 +125,6 @@ CAUSE_WORDS = {
     "offsets_altered": CauseWords("an administrator altered offsets", "an administrator altered offsets"),
     "offsets_deleted": CauseWords("an administrator deleted offsets", "an administrator deleted offsets"),
     "tombstone": CauseWords("a tombstone in the log", "a tombstone in the log"),
-    "offsets_altered": CauseWords("an administrator altered offsets", "an administrator altered offsets"),
-    "offsets_deleted": CauseWords("an administrator deleted offsets", "an administrator deleted offsets"),
     "deliveries_spent": CauseWords("no delivery is left", "records were delivered as often as they may be"),
     "record_rejected": CauseWords("a member rejected records", "members rejected records"),
     **SEEN_FROM_OUTSIDE,

@@ -77,7 +77,7 @@ def check_group(group: Group) -> None:
     for name, count in group.protocol_counts.items():
         held = sum(1 for m in group.members.values() if any(p == name for p, _ in m.protocols))
         assert count == held, f"{group.group_id}: {count} members counted for {name}, {held} have it"
-    assert group.leader is None or group.leader in group.members, f"{group.group_id}: the leader is no member"
+    assert group.leader is None or group.leader in group.members, f"{group.group_id}: the leader is not a member"
     assert set(group.waiting_joins) <= set(group.members), f"{group.group_id}: a stranger waits to join"
     assert set(group.waiting_syncs) <= set(group.members), f"{group.group_id}: a stranger waits to sync"
     assert not set(group.reservations) & set(group.members), f"{group.group_id}: an id is both pending and a member"

@@ -32,10 +32,10 @@ class LoneMemberChecker(ABC, Generic[M]):
             self.stages.append(self.state.stage)
 
     def check(self, machine: M) -> None:
-        """The machine's state is what its events come to, and its parts agree with each other."""
+        """The machine's state is that of its events alone, and its parts agree with each other."""
         if self.state is machine.state:
             return  # the same that was checked before: states are immutable
-        assert machine.state == self.state, f"the events come to {self.state}, the member is {machine.state}"
+        assert machine.state == self.state, f"by its events it is {self.state}, the member is {machine.state}"
         self.state = machine.state  # equal, and what follows is compared part by part with what it has
         self.check_parts(machine)
 

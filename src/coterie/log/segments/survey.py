@@ -28,7 +28,7 @@ _MAGIC_AT = 16
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are no batch; ``torn``: the beginning of a batch that goes on behind the file's end, or nothing but zeros;
+    """Bytes that are not a batch; ``torn``: the beginning of a batch that goes on behind the file's end, or nothing but zeros;
     ``doubts_rest``: it is the end of a log after a power cut, and any undamaged batches behind them are included."""
 
     position: int

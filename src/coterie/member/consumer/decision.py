@@ -1,4 +1,4 @@
-"""What an input comes to. The functions named ``decide_...`` fill one in; they change nothing but it."""
+"""The decision that an input leads to. The functions named ``decide_...`` fill one in; they change nothing but it."""
 
 from __future__ import annotations
 

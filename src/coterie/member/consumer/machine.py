@@ -3,7 +3,7 @@ happened. No clock, no socket.
 
 A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are none; it
 carries each effect out and reports back, as with `coterie.member.machine`, whose inputs these are where they have the
-same meaning. Every input comes to a decision: events, which `replay` alone turns into the next state, and effects.
+same meaning. Every input leads to a decision: events, which `replay` alone turns into the next state, and effects.
 """
 
 from __future__ import annotations

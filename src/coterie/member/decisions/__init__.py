@@ -1,1 +1,1 @@
-"""The decisions of a member: what each of its inputs comes to, and what its state calls for."""
+"""The decisions of a member: what each of its inputs leads to, and what its state calls for."""

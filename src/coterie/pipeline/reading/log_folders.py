@@ -69,7 +69,7 @@ def _range_starts(file: Path, size: int, since: int) -> list[int]:
 
 def pieces(r: FileRange) -> Iterator[bytes]:
     """Whole batches, some megabytes at a time. What is cut short at the end of a file, as a crash leaves it, is left out.
-    Raises BatchError for what is no batch."""
+    Raises BatchError for bytes that are not a batch."""
     with open(r.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         last = min(r.last, len(whole))
         at = r.first
