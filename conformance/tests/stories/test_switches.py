@@ -101,7 +101,6 @@ SEEN: dict[Switch, Seen] = {
     producers.what_is_tried_again_has_another_number: Seen(1),
     producers.a_gap_is_left_under_the_same_epoch: Seen(1),
     producers.a_buffer_keeps_batches_that_have_ended: Seen(0),
-    producers.offsets_are_taken_outside_a_transaction: Seen(18),
     producers.a_request_without_a_response_counts_as_acknowledged: Seen(6),
     producers.a_claimed_producer_id_is_given: Seen(5),
     producers.no_block_of_producer_ids_is_reserved: Seen(9),
@@ -126,6 +125,8 @@ SEEN: dict[Switch, Seen] = {
 }
 # What a poll, a queue or a lock hides from seeds: the test that fails.
 SEEN_BY_TESTS: dict[Switch, str] = {
+    producers.offsets_are_taken_outside_a_transaction: "tests/coordinator/transactions/test_added_partitions.py::test_verify"
+    "[testVerifyPartitionHandling-id-Alone]",
     groups.a_sync_gets_no_response_when_a_rebalance_begins: "tests/test_spec.py::test_scenario"
     "[sync:testLeaderFailureInSyncGroup]",
     groups.what_is_assigned_is_owned_twice: "tests/test_spec.py::test_scenario[commit:testCommitOffsetIllegalGeneration]",
