@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from coterie.cli.groups.groups import groups
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -165,3 +167,18 @@ def test_a_groups_own_heartbeat_interval_is_in_force(socket: BrokerSocket) -> No
     beyond = AlterConfigsResource(32, "g", [AlterableConfig("share.heartbeat.interval.ms", 0, "16000")])
     refused = socket.request(IncrementalAlterConfigsRequest([beyond])).responses[0]
     assert refused.error_code == ErrorCode.INVALID_CONFIG
+
+
+def test_the_admin_describes_and_explains_a_share_group() -> None:
+    """By `coterie groups list`, `describe` and `why`; a share group has no committed offsets."""
+    with LocalBroker({"group.share.assignment.interval.ms": "0"}) as broker:
+        broker.create_topic("t", 2)
+        socket = BrokerSocket(broker.host, broker.port)
+        joined(socket, "m")
+        socket.close()
+        server = ["--bootstrap-server", broker.bootstrap_servers]
+        shown = {verb: CliRunner().invoke(groups, [*verb.split(), *server]) for verb in ("list", "describe g", "why g")}
+        assert all(result.exit_code == 0 for result in shown.values()), [result.output for result in shown.values()]
+        assert "share" in shown["list"].output
+        assert "GROUP_ID_NOT_FOUND" not in shown["list"].output
+        assert "every member has its part of the target assignment" in shown["why g"].output

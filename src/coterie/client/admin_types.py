@@ -206,8 +206,8 @@ class MemberDescription:
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
     """A group with its members. ``partition_assignor`` is the assignor in force, "" while there is none. ``group_epoch`` and
-    ``target_assignment_epoch`` exist only where ``type`` is CONSUMER (KIP-848): the second is behind until the broker has
-    computed the assignment of the first."""
+    ``target_assignment_epoch`` exist only where ``type`` is CONSUMER (KIP-848) or SHARE (KIP-932): the second is behind
+    until the broker has computed the assignment of the first."""
 
     group_id: str
     state: GroupState

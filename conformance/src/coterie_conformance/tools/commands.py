@@ -6,13 +6,13 @@ from coterie_conformance.tools.settings_commands import TOPICS_AND_SETTINGS
 from coterie_conformance.tools.table import NEW, OLD, Accepted, Compare, ToolCommand
 
 _GUESS = Accepted(
-    "coterie serves the newest version of each API that it has, but not those of share groups and of Raft",
+    "coterie serves the newest version of each API that it has, but not those of Raft",
     r"at least v3\.9",
 )
 _SHARED = Compare.SHARED_KEYS | Compare.ANY_ORDER
 _MASKED = Compare.NUMBERS_MASKED | Compare.ANY_ORDER
 _FEATURES = Accepted(
-    "coterie's features are its own: no Raft, share groups or streams groups",
+    "coterie's features are its own: no Raft and no streams groups",
     r"exit 0\n(?s:.*)Feature: metadata\.version .* FinalizedVersionLevel: (4\.4-IV2|UNKNOWN 33) ",
 )
 _DISABLED = Accepted(
@@ -20,7 +20,6 @@ _DISABLED = Accepted(
 )
 _MATCH = Accepted("Kafka 3.9 leaves an empty list out; coterie prints it, as 4.3", r"\nmatch=\n", OLD)
 _QUORUM = Accepted("coterie has no Raft quorum; DescribeQuorum is not advertised", "UnsupportedVersionException")
-_SHARE = Accepted("coterie has no share groups (KIP-932)", "UnsupportedVersionException")
 _VERSIONS = Accepted("part `everything` compares the versions of each API", r"exit 0\n(?s:.*)Produce\(0\): 0 to 1\d ")
 _STREAMS = Accepted("coterie has no groups of the streams protocol (KIP-1071)", "UnsupportedVersionException")
 
@@ -254,12 +253,10 @@ _CLUSTER = (
 
 _OTHER_GROUPS = (
     ToolCommand("kafka-share-groups --list", versions=NEW),
-    ToolCommand("kafka-share-groups --describe --group shared", versions=NEW, accepted=_SHARE),
+    ToolCommand("kafka-share-groups --describe --group shared", versions=NEW),
     ToolCommand("kafka-share-groups --describe --all-groups", versions=NEW),
     ToolCommand("kafka-share-groups --delete --group shared", versions=NEW),
-    ToolCommand(
-        "kafka-console-share-consumer --topic records --group shared --timeout-ms 2000", versions=NEW, accepted=_SHARE
-    ),
+    ToolCommand("kafka-console-share-consumer --topic records --group shared --timeout-ms 2000", versions=NEW),
     ToolCommand("kafka-streams-groups --list", versions=NEW),
     ToolCommand("kafka-streams-groups --describe --group app", versions=NEW, accepted=_STREAMS),
     ToolCommand("kafka-streams-groups --delete --group app", versions=NEW),

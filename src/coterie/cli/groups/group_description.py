@@ -28,12 +28,13 @@ AT_ONCE = 100  # groups whose coordinators are sent requests at the same time
 
 async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocument, list[KafkaError]]:
     """What `groups describe --json` prints, and why the end of a partition is missing in it. Raises KafkaError."""
-    from coterie.client import Admin
+    from coterie.client import Admin, GroupType
 
     errors: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
         described = await admin.describe_consumer_group(group)
-        committed = await admin.list_consumer_group_offsets(group)
+        is_shared = described.type is GroupType.SHARE  # its start offsets are no committed ones
+        committed = {} if is_shared else await admin.list_consumer_group_offsets(group)
         wanted = dict.fromkeys([*committed, *described.owners], -1)
         ends = await admin.list_offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
         (lags_ms,) = await lags_ms_of(admin, [committed], ends)
@@ -149,7 +150,7 @@ async def _each(
     admin: Admin, listed: Iterable[GroupListing]
 ) -> tuple[dict[str, tuple[ConsumerGroupDescription, Offsets]], dict[str, KafkaError]]:
     """The description and the committed offsets of each group, or its error."""
-    from coterie.client import KafkaError
+    from coterie.client import GroupType, KafkaError
 
     described: dict[str, tuple[ConsumerGroupDescription, Offsets]] = {}
     errors: dict[str, KafkaError] = {}
@@ -162,7 +163,9 @@ async def _each(
         await asyncio.gather(*descriptions.values(), *offsets.values(), return_exceptions=True)
         for group in chunk:
             try:
-                described[group] = descriptions[group].result(), offsets[group].result()
+                description = descriptions[group].result()
+                is_shared = description.type is GroupType.SHARE
+                described[group] = description, {} if is_shared else offsets[group].result()
             except KafkaError as error:
                 errors[group] = error if group in str(error) else KafkaError(error.code, f"group {group}: {error}")
     return described, errors

@@ -133,7 +133,8 @@ def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json:
         end_with(errors)
         return
     members = quantity(len(description["members"]), "member")
-    epoch = f"consumer protocol, epoch {description['group_epoch']}, " if "group_epoch" in description else ""
+    protocol = "share" if description["protocol_type"] == "share" else "consumer"
+    epoch = f"{protocol} protocol, epoch {description['group_epoch']}, " if "group_epoch" in description else ""
     write_line(f"{group}: {description['state']}, {epoch}assignor {description['protocol'] or '-'}, {members}")
     rows = [
         (

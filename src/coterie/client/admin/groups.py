@@ -11,7 +11,12 @@ from coterie.client.admin.each import only
 from coterie.client.admin.group_explanation import GroupExplanation, group_explanation
 from coterie.client.admin.protocol_support import protocol_support
 from coterie.client.admin.repeated_calls import until_done
-from coterie.client.admin.results import consumer_group_description, group_description, group_listing
+from coterie.client.admin.results import (
+    consumer_group_description,
+    group_description,
+    group_listing,
+    share_group_description,
+)
 from coterie.client.admin_types import ConsumerGroupDescription, GroupListing, GroupState, Node
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
@@ -32,6 +37,7 @@ from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from coterie.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
 
 STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
 
@@ -76,6 +82,11 @@ async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescri
         described = only(of_consumers.groups, f"group {group_id}")
         if not described.error_code:
             return consumer_group_description(described, coordinator)
+        if (await cluster.connection(node)).serves(ShareGroupDescribeRequest):
+            of_members = await cluster.request(ShareGroupDescribeRequest([group_id]), node)
+            shared = only(of_members.groups, f"group {group_id}")
+            if not shared.error_code:
+                return share_group_description(shared, coordinator)
         if error_of(described.error_code).retriable:  # whether there is such a group is unknown
             check(described.error_code, described.error_message)
     check(group.error_code, group.error_message)

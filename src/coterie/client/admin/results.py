@@ -29,6 +29,7 @@ from coterie.wire.messages.groups import consumer_group_describe
 from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
 from coterie.wire.messages.groups.list_groups import ListedGroup
 from coterie.wire.messages.settings.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
+from coterie.wire.messages.share.share_group_describe import DescribedShareGroup, ShareMember
 from coterie.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsResponse
 from coterie.wire.messages.topics.metadata import MetadataResponse
 from coterie.wire.primitives import WireError
@@ -135,6 +136,34 @@ def consumer_group_description(
         type=GroupType.CONSUMER,
         group_epoch=group.group_epoch,
         target_assignment_epoch=group.assignment_epoch,
+    )
+
+
+def share_group_description(group: DescribedShareGroup, coordinator: Node) -> ConsumerGroupDescription:
+    """A share group (KIP-932)."""
+    return ConsumerGroupDescription(
+        group.group_id,
+        GroupState(group.group_state),
+        protocol_type="share",
+        partition_assignor=group.assignor_name,
+        members=tuple(_member_of_share_group(m) for m in group.members),
+        coordinator=coordinator,
+        type=GroupType.SHARE,
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _member_of_share_group(member: ShareMember) -> MemberDescription:
+    owned, topics = _partitions(member.assignment), frozenset(member.subscribed_topic_names)
+    return MemberDescription(
+        member.member_id,
+        None,
+        member.client_id,
+        member.client_host,
+        MemberAssignment(owned),
+        MemberSubscription(topics, owned, member.member_epoch, member.rack_id, None, -1),
+        member_epoch=member.member_epoch,
     )
 
 

@@ -67,6 +67,7 @@ EVENTS = {
     "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
     "member_reconciled": "a member released and was assigned the partitions in `moved`",
     "records_archived": "records of a share group are archived although nobody accepted them; the cause's reason has which",
+    "states_changed": "an administrator altered or deleted the offsets of a share group (KIP-932)",
 }
 
 
@@ -107,6 +108,9 @@ CAUSE_WORDS = {
     "assignment_not_stored": CauseWords("the assignment could not be stored", "an assignment could not be stored"),
     "topic_metadata_changed": CauseWords(
         "the partitions of a subscribed topic changed", "the partitions of a topic changed"
+    ),
+    "states_initialized": CauseWords(
+        "partitions got a state at the share coordinator", "partitions of a share group got a state"
     ),
     "regex_resolved": CauseWords(
         "a regular expression matches other topics", "a regular expression matched other topics"

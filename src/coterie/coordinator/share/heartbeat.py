@@ -133,7 +133,7 @@ def _update_member(
         outcome.events.append(s.ShareTopicsChecked(ctx.topics.version))
         if bump or metadata_hash != group.metadata_hash:
             bump, epoch = True, epoch + 1
-            kind = "topic_metadata_changed"
+            kind = "states_initialized" if bump else "topic_metadata_changed"
             if changed:
                 kind = "subscription_changed" if before.member_id in group.members else "member_joined"
             cause = _cause(kind, after) if changed else Cause(kind)

@@ -18,7 +18,6 @@ ASSIGNOR = "simple"
 def explain_share_group(group: ShareGroup, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
     """The group as JSON-ready values; ``generation`` is the group epoch."""
     waiting = [_waits(m) for m in group.members.values() if m.current.member_epoch < group.assignment_epoch]
-    ends = min(((t.session_ms, member_id) for member_id, t in group.timers.items()), default=None)
     return {
         "group": group.group_id,
         "state": group.phase.value,
@@ -29,9 +28,7 @@ def explain_share_group(group: ShareGroup, now_ms: int, config: CoordinatorConfi
         "protocol": ASSIGNOR,
         "leader": None,
         "waiting_for": waiting,
-        "next_timeout": None
-        if ends is None
-        else {"kind": "session", "member_id": ends[1], "in_ms": max(ends[0] - now_ms, 0)},
+        "next_timeout": _next_timeout(group, now_ms),
         "verdict": _verdict(group, waiting, now_ms, config),
         "members": [_member(group, m, now_ms, config) for m in group.members.values()],
         "reserved_ids": [],
@@ -39,8 +36,19 @@ def explain_share_group(group: ShareGroup, now_ms: int, config: CoordinatorConfi
 
 
 def _waits(member: ShareGroupMember) -> dict[str, Any]:
-    client_id, owes = member.subscription.client_id, "takes its part of the target assignment with its next heartbeat"
-    return {"member_id": member.member_id, "client_id": client_id, "group_instance_id": None, "owes": owes}
+    owes = "takes its part of the target assignment with its next heartbeat"
+    return {"member_id": member.member_id, "client_id": member.subscription.client_id, "owes": owes}
+
+
+def _next_timeout(group: ShareGroup, now_ms: int) -> dict[str, Any] | None:
+    first = min(((timers.session_ms, member_id) for member_id, timers in group.timers.items()), default=None)
+    if first is None:
+        return None
+    ends_ms, member_id = first
+    then = "the member is removed, and the group is empty"
+    if len(group.members) > 1:
+        then = "the member is removed, and what it had acquired is delivered to others once the locks have ended"
+    return {"name": "session timeout", "member_id": member_id, "left_ms": max(ends_ms - now_ms, 0), "then": then}
 
 
 def _verdict(group: ShareGroup, waiting: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
@@ -61,16 +69,21 @@ def _verdict(group: ShareGroup, waiting: list[dict[str, Any]], now_ms: int, conf
 
 
 def _member(group: ShareGroup, member: ShareGroupMember, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
-    timers, timeout_ms = group.timers.get(member.member_id), config.group_share_session_timeout_ms
+    timers, timeout_ms = group.timers[member.member_id], config.group_share_session_timeout_ms
     return {
         "member_id": member.member_id,
-        "client_id": member.subscription.client_id,
-        "host": member.subscription.client_host,
         "group_instance_id": None,
-        "member_epoch": member.current.member_epoch,
+        "client_id": member.subscription.client_id,
+        "assignors": [],
+        "host": member.subscription.client_host,
+        "leader": False,
+        "waits_in": None,
+        "last_heard_ms": max(now_ms - (timers.session_ms - timeout_ms), 0),
         "session_timeout_ms": timeout_ms,
-        "session_left_ms": None if timers is None else max(timers.session_ms - now_ms, 0),
-        "last_heartbeat_ms": None if timers is None else max(now_ms - timers.session_ms + timeout_ms, 0),
-        "partitions": len(member.current.assigned),
-        "target_partitions": len(group.target.get(member.member_id, NO_PARTITIONS)),
+        "session_left_ms": max(timers.session_ms - now_ms, 0),
+        "heartbeat_interval_ms": config.group_share_heartbeat_interval_ms,
+        "rebalance_timeout_ms": -1,
+        "member_epoch": member.current.member_epoch,
+        "assigned": len(member.current.assigned),
+        "target": len(group.target.get(member.member_id, NO_PARTITIONS)),
     }
