@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol
 from coterie.assignors.blobs import encode_subscription
 from coterie.cli import main
-from coterie.client import Admin, Advice, ConsumerGroupDescription, Node
+from coterie.client import Admin, Advice, ConsumerGroupDescription, GroupType, Node
 from coterie.client.admin.results import group_description
 from coterie.client.lint.lint import FIRST, SECOND, STATIC, lint_group
 from coterie.client.lint.rule import ProtocolSupport
@@ -67,6 +68,13 @@ def test_any_cooperative_assignor_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [alone[c].why[:4] for c in (FIRST, SECOND)] == ["done", "done"]
     unlisted = by_change(lint_group(described("mine", 3, 3), None, 9, SUPPORT))
     assert unlisted[SECOND].why == "safe now: mine is in force, so every member lists it"
+
+
+@pytest.mark.parametrize("kind", [GroupType.SHARE, GroupType.STREAMS])
+def test_a_group_of_another_kind_has_no_way_to_change(kind: GroupType) -> None:
+    advice = lint_group(replace(described(""), type=kind), None, 9, SUPPORT)
+    assert [a.safe for a in advice] == [False] * 4 + [True]
+    assert all("does not change its kind" in a.why for a in advice[:4])
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance"])

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Consumer, Producer, ShareConsumer
 from coterie.client.admin.each import Each
-from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
+from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer, BlockingShareConsumer
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.testing import LocalBroker, LocalProxy
 
@@ -28,10 +28,12 @@ CLASSES = (
     Each,
     Consumer,
     Producer,
+    ShareConsumer,
     BlockingAdmin,
     BlockingEach,
     BlockingConsumer,
     BlockingProducer,
+    BlockingShareConsumer,
     LocalBroker,
     LocalProxy,
 )

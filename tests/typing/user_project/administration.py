@@ -6,6 +6,8 @@ import asyncio
 from typing import assert_type
 
 from coterie.client import (
+    Acl,
+    AclFilter,
     Admin,
     Advice,
     ClusterDescription,
@@ -66,6 +68,12 @@ async def replicas(admin: Admin) -> None:
     listed = await admin.list_partition_reassignments()
     assert_type(listed, dict[TopicPartition, PartitionReassignment])
     assert_type([moving.adding_replicas for moving in listed.values()], list[tuple[int, ...]])
+
+
+async def access(admin: Admin, acl: Acl, wanted: AclFilter) -> None:
+    assert_type(await admin.create_acls([acl]), None)
+    assert_type(await admin.describe_acls(), list[Acl])
+    assert_type(await admin.delete_acls([wanted]), list[Acl])
 
 
 async def cluster(admin: Admin) -> str:

@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from typing import assert_type
 
 from coterie.client import (
+    Acl,
+    AclFilter,
     Advice,
     ClusterDescription,
     ConfigEntry,
@@ -65,6 +67,12 @@ def replicas(admin: BlockingAdmin) -> None:
     listed = admin.list_partition_reassignments()
     assert_type(listed, dict[TopicPartition, PartitionReassignment])
     assert_type([moving.adding_replicas for moving in listed.values()], list[tuple[int, ...]])
+
+
+def access(admin: BlockingAdmin, acl: Acl, wanted: AclFilter) -> None:
+    assert_type(admin.create_acls([acl]), None)
+    assert_type(admin.describe_acls(), list[Acl])
+    assert_type(admin.delete_acls([wanted]), list[Acl])
 
 
 def cluster(admin: BlockingAdmin) -> str:

@@ -31,6 +31,9 @@ def lint_group(
 ) -> list[Advice]:
     """``listed``: the assignors that each member lists, by member id, where the broker reports them; ``join_version``: the
     newest JoinGroup that broker and client share."""
+    if group.type in _OTHER_KINDS:
+        refused = [Advice(change, False, _OTHER_KINDS[group.type]) for change in (FIRST, SECOND, STATIC, UPGRADE)]
+        return [*refused, Advice(AS_IS, True, "no rule is about a group of its kind")]
     health = advice_by_rules(AS_IS, HEALTH_RULES, group, support, "no rule finds what would hurt it")
     return [*_within_the_protocol(group, listed, join_version), *protocol_advice(group, support), health]
 
@@ -52,6 +55,10 @@ def _within_the_protocol(
 FIRST = f"list {COOPERATIVE} beside the present assignor (first rolling bounce)"
 SECOND = f"list {COOPERATIVE} alone (second rolling bounce)"
 _BROKER_ASSIGNS = "done: in the consumer protocol the broker assigns, and only partitions that move are revoked"
+_OTHER_KINDS = {
+    GroupType.SHARE: "members of a share group own records, not partitions, and a group does not change its kind",
+    GroupType.STREAMS: "the broker assigns the tasks of a streams group, and a group does not change its kind",
+}
 STATIC = "give every member a group.instance.id (dynamic to static)"
 AS_IS = "leave the group as it is"
 # What `groups lint --change` selects.
