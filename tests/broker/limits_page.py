@@ -176,6 +176,7 @@ LIMITS = (
     ),
     Limit("members of a group", "group.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
     Limit("members of a group of the consumer protocol", "group.consumer.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
+    Limit("members of a group of Kafka Streams", "group.streams.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
     Limit("members of a share group", "group.share.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
     Limit(
         "records of a partition in flight in a share group; a group may set up to `group.share.max.partition.max.record.locks`",

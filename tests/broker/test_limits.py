@@ -44,6 +44,10 @@ def test_each_bound_among_the_settings_is_in_the_table() -> None:
         "group.share.max.delivery.count.limit",  # of a group's own limit, beside which it stands
         "group.share.max.partition.max.record.locks",
         "group.share.min.partition.max.record.locks",
+        "group.streams.max.session.timeout.ms",
+        "group.streams.max.heartbeat.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+        "group.streams.max.standby.replicas",  # of a group's own number
         "transaction.max.timeout.ms",
         "log.message.timestamp.difference.max.ms",
         "log.message.timestamp.before.max.ms",

@@ -66,7 +66,7 @@ def preparing(group: Group) -> None:
 
 DEFECTS: dict[str, tuple[Callable[[Group], object], str]] = {
     "a protocol counted twice": (lambda g: g.protocol_counts.update(["range"]), "3 members counted for range, 2 have"),
-    "a leader that has gone": (lambda g: setattr(g, "leader", "z"), "the leader is no member"),
+    "a leader that has gone": (lambda g: setattr(g, "leader", "z"), "the leader is not a member"),
     "a join of none": (lambda g: (preparing(g), g.waiting_joins.update(z=1)), "a stranger waits to join"),
     "a sync of none": (
         lambda g: (setattr(g, "phase", Phase.COMPLETING), g.waiting_syncs.update(z=1)),

@@ -71,7 +71,7 @@ class SimulatedWorld(Simulation):
     def story(self) -> list[str]:
         """What a failed test prints: the processes, and the journal of the groups."""
         lines = [
-            f"seed {self.seed}, {self.now_s:.3f} virtual seconds, trace {self.trace}; --coterie-seed {self.seed} repeats it"
+            f"seed {self.seed}, {self.now_s:.3f} virtual seconds, trace {self.trace}; again with --coterie-seed {self.seed}"
         ]
         lines += [
             f"process {process.name} on {process.host}: {process.state.value}" for process in self.processes.values()

@@ -12,11 +12,12 @@ assign sticky
 
 Lines at the margin are steps; below an `assign` stands the whole assignment. Each member owns what the last one gave it, in a
 generation of its own, unless ``owned`` says otherwise. After every `assign` it is checked: a partition has one owner, who
-subscribes to its topic, and only the cooperative assignor may hold one back.
+subscribes to its topic, and only the cooperative assignor may hold one back; in a share group it has one or more.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -24,12 +25,14 @@ from coterie.assignors import ASSIGNORS, AssignableTopics, Subscriber, is_cooper
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.assignors.cooperation import handed_over
 from coterie.assignors.server_side import SERVER_ASSIGNORS, TargetMember, TargetTopic
+from coterie.assignors.simple import assign_simply
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.steps import run_step
 
 Partition = tuple[str, int]
 Options = dict[str, str]
 OF_BROKER = "broker-"  # before the names of the assignors of consumer groups
+OF_SHARE_GROUPS = "share-simple"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,15 @@ class AssignorScenario:
             del self.members[word]
 
     def _assign(self, words: list[str], options: Options) -> None:
-        """``assign range``: by an assignor of clients; ``assign broker-uniform``: by one of the broker (KIP-848)."""
+        """``assign range``: by an assignor of clients; ``assign broker-uniform``: by one of the broker (KIP-848); ``assign
+        share-simple``: by that of share groups."""
         name = words[0]
-        of_broker = name.removeprefix(OF_BROKER) if name.startswith(OF_BROKER) else None
-        shares = self._by_broker(of_broker) if of_broker else self._by_client(name)
-        held_back = self._check(shares, may_hold_back=is_cooperative(name))
+        if name == OF_SHARE_GROUPS:
+            shares, held_back = self._simply(), {}
+        else:
+            of_broker = name.removeprefix(OF_BROKER) if name.startswith(OF_BROKER) else None
+            shares = self._by_broker(of_broker) if of_broker else self._by_client(name)
+            held_back = self._check(shares, may_hold_back=is_cooperative(name))
         self.generation += 1
         for member_id, share in sorted(shares.items()):
             owned = {topic: sorted(partitions) for topic, partitions in share.items() if partitions}
@@ -133,6 +140,22 @@ class AssignorScenario:
         topics: dict[bytes, TargetTopic] = {topic.encode(): _Topic(count) for topic, count in self._counts.items()}
         target = SERVER_ASSIGNORS[name](members, topics)
         return {m: _by_topic(f"{topic.decode()}-{p}" for topic, p in share) for m, share in target.items()}
+
+    def _simply(self) -> Mapping[str, Mapping[str, list[int]]]:
+        """Of a share group: a partition may have several members, and has as many as any other of its topic, but for one."""
+        topics = {m.member_id: frozenset(topic.encode() for topic in m.topics) for m in self.members.values()}
+        present = {
+            m.member_id: frozenset((topic.encode(), p) for topic, partitions in m.owned.items() for p in partitions)
+            for m in self.members.values()
+        }
+        assignable = {topic.encode(): range(count) for topic, count in self._counts.items()}
+        target = assign_simply(topics, assignable, present) if topics else {}
+        sharing = Counter(partition for share in target.values() for partition in share)
+        for topic in set().union(*topics.values()) & assignable.keys():
+            counts = [sharing[topic, number] for number in assignable[topic]]
+            assert min(counts) >= 1, f"a partition of {topic.decode()} has no member"
+            assert max(counts) - min(counts) <= 1, f"members of {topic.decode()}'s partitions: {counts}"
+        return {m: _by_topic(f"{topic.decode()}-{p}" for topic, p in sorted(share)) for m, share in target.items()}
 
     def _check(self, shares: Mapping[str, Mapping[str, list[int]]], *, may_hold_back: bool) -> dict[str, list[int]]:
         """Returns the partitions without an owner. Raises AssertionError."""
