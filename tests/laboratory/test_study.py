@@ -293,7 +293,7 @@ def test_an_interrupted_study_continues(tmp_path: Path, capsys: pytest.CaptureFi
     rows = tmp_path / "rows.txt"
     main.main([*words, "--out", str(tmp_path / "whole"), "--rows", str(rows)], standalone_mode=False)
     head, *lines = rows.read_text().splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 12
     rows.write_text("\n".join([head, *lines[:4], lines[4][:50]]))
     main.main([*words, "--out", str(tmp_path / "continued"), "--rows", str(rows)], standalone_mode=False)
     assert sorted(rows.read_text().splitlines()[1:]) == sorted(lines)

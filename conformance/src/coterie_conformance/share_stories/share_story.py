@@ -56,6 +56,7 @@ class SharePlan:
         replicas = str(self.brokers)
         return {
             "group.share.record.lock.duration.ms": str(self.lock_ms),
+            "group.share.min.record.lock.duration.ms": str(self.lock_ms),
             "group.share.delivery.count.limit": str(self.delivery_limit),
             "group.share.partition.max.record.locks": "100",
             "default.replication.factor": replicas,
