@@ -121,7 +121,7 @@ def test_a_peer_that_closes_the_connection() -> None:
 
 
 def test_a_peer_that_does_not_respond_in_time() -> None:
-    """In virtual time. The timer of one exchange serves those that follow: each has its own 30 s."""
+    """In virtual time. The exchanges share one timer, and each has its own 30 s."""
     with Simulation() as world:
 
         async def serve() -> None:

@@ -12,11 +12,12 @@ from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, 
 from coterie.broker.settings.consumer_groups import (
     check_consumer_group_settings,
     check_share_group_settings,
+    check_streams_group_settings,
     server_assignors,
 )
 from coterie.broker.settings.security_table import SECURITY_SETTINGS, SecurityConfig, listener_setting, prefixes
 from coterie.broker.settings.share_table import SHARE_SETTINGS, ShareConfig
-from coterie.broker.settings.streams_table import STREAMS_SETTINGS, StreamsConfig, check_streams_settings
+from coterie.broker.settings.streams_table import STREAMS_SETTINGS, StreamsConfig
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy
@@ -132,7 +133,7 @@ class BrokerSettings:
         own = self.current
         check_consumer_group_settings(own)
         check_share_group_settings(self.share)
-        check_streams_settings(self.streams)
+        check_streams_group_settings(self.streams)
         return CoordinatorConfig(
             **{name: getattr(own, name) for name in COORDINATOR_SETTINGS},
             **{name: getattr(self.share, name) for name in SHARE_COORDINATOR_SETTINGS},

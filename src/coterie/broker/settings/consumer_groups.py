@@ -1,18 +1,21 @@
-"""Settings of consumer groups (KIP-848) and share groups (KIP-932): the broker's that must fit together, and a group's own in
-their place."""
+"""Settings of consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071): the broker's that must fit
+together, and a group's own in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.broker.settings.broker_table import KAFKA_ASSIGNORS, BrokerConfig
 from coterie.broker.settings.share_table import ShareConfig
-from coterie.broker.settings.streams_table import StreamsConfig, streams_values_of_group
+from coterie.broker.settings.streams_table import StreamsConfig
 from coterie.configuration import SettingError
-from coterie.configuration.value_types import INT
+from coterie.configuration.value_types import INT, LIST
 from coterie.coordinator.outcome import CoordinatorConfig
+
+GroupsConfig = BrokerConfig | ShareConfig | StreamsConfig
 
 # A group's own settings that its coordinator uses; each takes the place of the broker's, whose name is group. before it.
 _OF_COORDINATOR = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -40,7 +43,18 @@ def check_share_group_settings(share: ShareConfig) -> None:
         raise SettingError("group.share.assignors must name exactly one assignor")
 
 
-def _check(protocol: str, broker: BrokerConfig | ShareConfig, names: Iterable[str]) -> None:
+def check_streams_group_settings(streams: StreamsConfig) -> None:
+    """Kafka's checks of GroupCoordinatorConfig. Raises SettingError."""
+    _check("streams", streams, _OF_COORDINATOR)
+    replicas, most = streams.group_streams_num_standby_replicas, streams.group_streams_max_standby_replicas
+    if replicas > most:
+        text = f"must be at most group.streams.max.standby.replicas ({most}), not {replicas}"
+        raise SettingError(f"group.streams.num.standby.replicas {text}")
+    if not streams.group_streams_assignors:
+        raise SettingError("group.streams.assignors must name at least one assignor")
+
+
+def _check(protocol: str, broker: GroupsConfig, names: Iterable[str]) -> None:
     for name in names:
         least, most = _bounds(protocol, broker, name)
         value = _value(protocol, broker, name)
@@ -62,8 +76,9 @@ def config_of_group(
 ) -> CoordinatorConfig:
     """The coordinator's settings for a group with settings of its own, which the broker's bounds may cut
     (Kafka's GroupConfig.evaluate): they were checked against bounds that may have changed since."""
-    values = streams_values_of_group(streams, own)
-    for protocol, settings in (("consumer", broker), ("share", share)):
+    values = _streams_values(streams, own)
+    groups: tuple[tuple[str, GroupsConfig], ...] = (("consumer", broker), ("share", share), ("streams", streams))
+    for protocol, settings in groups:
         for name in _OF_COORDINATOR:
             text = own.get(f"{protocol}.{name}")
             if text is not None:
@@ -72,10 +87,25 @@ def config_of_group(
     return replace(config, **values)
 
 
-def _value(protocol: str, broker: BrokerConfig | ShareConfig, name: str) -> int:
+def _streams_values(streams: StreamsConfig, own: Mapping[str, str]) -> dict[str, Any]:
+    """What streams groups alone have of their own."""
+    values: dict[str, Any] = {}
+    if "streams.initial.rebalance.delay.ms" in own:
+        values["group_streams_initial_rebalance_delay_ms"] = INT.parse(own["streams.initial.rebalance.delay.ms"])
+    if "streams.num.standby.replicas" in own:
+        wanted = INT.parse(own["streams.num.standby.replicas"])
+        values["group_streams_num_standby_replicas"] = min(wanted, streams.group_streams_max_standby_replicas)
+    if "streams.rack.aware.assignment.tags" in own:
+        values["group_streams_rack_aware_assignment_tags"] = LIST.parse(own["streams.rack.aware.assignment.tags"])
+    if "streams.assignor.name" in own:
+        values["streams_assignor_name"] = own["streams.assignor.name"]
+    return values
+
+
+def _value(protocol: str, broker: GroupsConfig, name: str) -> int:
     value: int = getattr(broker, f"group_{protocol}_{name.replace('.', '_')}")
     return value
 
 
-def _bounds(protocol: str, broker: BrokerConfig | ShareConfig, name: str) -> tuple[int, int]:
+def _bounds(protocol: str, broker: GroupsConfig, name: str) -> tuple[int, int]:
     return _value(protocol, broker, f"min.{name}"), _value(protocol, broker, f"max.{name}")

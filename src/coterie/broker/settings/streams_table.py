@@ -1,14 +1,13 @@
-"""The broker settings of streams groups (KIP-1071, KIP-1357), with Kafka's names, and a group's own in their place. Facts:
-Kafka 4.4's GroupCoordinatorConfig and GroupConfig."""
+"""The broker settings of streams groups (KIP-1071, KIP-1357), with Kafka's names. Facts: Kafka 4.4's
+GroupCoordinatorConfig."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from coterie.broker.settings.setting import BrokerSetting, Update
-from coterie.configuration import INT, LIST, Rule, SettingError, ValueType, at_least, declared, one_of, settings_of
+from coterie.configuration import INT, LIST, Rule, ValueType, at_least, declared, one_of, settings_of
 
 T = TypeVar("T")
 
@@ -67,55 +66,3 @@ class StreamsConfig:
 
 
 STREAMS_SETTINGS: dict[str, BrokerSetting[object]] = settings_of(StreamsConfig, BrokerSetting)
-_INTERVALS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-
-
-def check_streams_settings(config: StreamsConfig) -> None:
-    """Kafka's checks of GroupCoordinatorConfig. Raises SettingError."""
-    for name in _INTERVALS:
-        least, most = _bounds(config, name)
-        value = _value(config, name)
-        if not least <= value <= most:
-            text = f"between group.streams.min.{name} ({least}) and group.streams.max.{name} ({most})"
-            raise SettingError(f"group.streams.{name} must be {text}, not {value}")
-    if config.group_streams_heartbeat_interval_ms >= config.group_streams_session_timeout_ms:
-        raise SettingError(
-            "group.streams.heartbeat.interval.ms must be less than group.streams.session.timeout.ms "
-            f"({config.group_streams_session_timeout_ms}), not {config.group_streams_heartbeat_interval_ms}"
-        )
-    most = config.group_streams_max_standby_replicas
-    if config.group_streams_num_standby_replicas > most:
-        raise SettingError(
-            f"group.streams.num.standby.replicas must be at most group.streams.max.standby.replicas ({most}), "
-            f"not {config.group_streams_num_standby_replicas}"
-        )
-    if not config.group_streams_assignors:
-        raise SettingError("group.streams.assignors must name at least one assignor")
-
-
-def streams_values_of_group(config: StreamsConfig, own: Mapping[str, str]) -> dict[str, Any]:
-    """The coordinator's settings that a group has of its own, cut by the broker's bounds (Kafka's GroupConfig.evaluate)."""
-    values: dict[str, Any] = {}
-    for name in _INTERVALS:
-        if f"streams.{name}" in own:
-            least, most = _bounds(config, name)
-            values["group_streams_" + name.replace(".", "_")] = min(max(INT.parse(own[f"streams.{name}"]), least), most)
-    if "streams.initial.rebalance.delay.ms" in own:
-        values["group_streams_initial_rebalance_delay_ms"] = INT.parse(own["streams.initial.rebalance.delay.ms"])
-    if "streams.num.standby.replicas" in own:
-        wanted = INT.parse(own["streams.num.standby.replicas"])
-        values["group_streams_num_standby_replicas"] = min(wanted, config.group_streams_max_standby_replicas)
-    if "streams.rack.aware.assignment.tags" in own:
-        values["group_streams_rack_aware_assignment_tags"] = LIST.parse(own["streams.rack.aware.assignment.tags"])
-    if "streams.assignor.name" in own:
-        values["streams_assignor_name"] = own["streams.assignor.name"]
-    return values
-
-
-def _value(config: StreamsConfig, name: str) -> int:
-    value: int = getattr(config, "group_streams_" + name.replace(".", "_"))
-    return value
-
-
-def _bounds(config: StreamsConfig, name: str) -> tuple[int, int]:
-    return _value(config, f"min.{name}"), _value(config, f"max.{name}")

@@ -87,7 +87,7 @@ class WaitingShareFetch:
         self._timer = self._hosting.scheduler.call_later(max(wait_ms, 0) / 1000, self._expired)
 
     def stop(self) -> None:
-        """Waits no longer; nobody is told."""
+        """Ends the wait without a response."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()

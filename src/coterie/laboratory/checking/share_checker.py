@@ -2,8 +2,8 @@
 
 The history is what members saw: which records they acquired, with the delivery count, and how each acknowledgement ended. One
 whose response was lost may have been written or not, and so may a release by a member that is gone. One that is below the
-start offset is answered without an error and without effect, as by Kafka: a member that has lost its record may be told that it
-has accepted it, and only then.
+start offset has a response without an error and no effect, as in Kafka: the response to a member that has lost its record may
+report that it has accepted it, and only then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AckOutcome(Enum):
 @dataclass(slots=True)
 class RecordHistory:
     """One record: its deliveries with their counts and members, and how often it was acknowledged for good. ``ended``: accepted
-    or rejected, and the broker said that it is written."""
+    or rejected, and reported by the broker as written."""
 
     deliveries: list[tuple[int, str]] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
