@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie.authorizer.acls import CLUSTER_NAME, AclOperation
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -18,6 +20,7 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from coterie.wire.messages.settings.update_features import UpdateFeaturesRequest
 from coterie.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -67,6 +70,13 @@ def test_epochs_of_leaders_by_the_cluster() -> None:
     assert DENIED in errors_of(broker.ask("alice", request, 3))
     broker.allow("alice", _O.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
     assert DENIED not in errors_of(broker.ask("alice", request, 3))
+
+
+@pytest.mark.parametrize("request_", [UnregisterBrokerRequest(1), UpdateFeaturesRequest()], ids=["broker", "features"])
+def test_a_change_of_the_cluster_is_refused_with_a_text(request_: Message) -> None:
+    """ControllerApis: the response has the text of ClusterAuthorizationException."""
+    response = RestrictedBroker().ask("alice", request_, 0)
+    assert (response.error_code, response.error_message) == (31, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.text)
 
 
 def test_loggers_are_settings_of_the_cluster() -> None:

@@ -219,7 +219,7 @@ _REFUSALS: dict[int, _Refuse] = {
     50: _describe_scram,
     51: _alter_scram,
     57: _error_alone(UpdateFeaturesResponse, has_text=True),
-    64: _error_alone(UnregisterBrokerResponse),
+    64: _error_alone(UnregisterBrokerResponse, has_text=True),
     74: _error_alone(ListConfigResourcesResponse),
     **dict.fromkeys((83, 84, 85, 86, 87), _share_states),
     30000: _error_alone(ExplainGroupResponse),
