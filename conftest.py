@@ -52,7 +52,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     part of a collection; the other workers, which collect the same files, then read the bytecode."""
     config = session.config
     worker = getattr(config, "workerinput", None)
-    if worker is None or config.args != config.getini("testpaths"):
+    if worker is None or not set(config.args) <= set(config.getini("testpaths")):
         return
     files = [path for folder in config.args for path in (config.rootpath / folder).rglob("test_*.py")]
     for path in worker_share(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):

@@ -1,5 +1,5 @@
-"""How `./run test` runs: the files by their recorded durations (tests/durations.json), each on one worker; at its end, how many
-tests marked `slow` are left for `./run test --all`."""
+"""How `./run test` runs: the files by their recorded durations (tests/durations.json), each on one worker; at its end, which
+tests are left for `./run test --all`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class Controller:
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         if self._left:
-            terminalreporter.write_line(f"{self._left} tests marked slow are left for ./run test --all")
+            others = " and conformance/tests" if config.args == ["tests"] else ""
+            terminalreporter.write_line(f"{self._left} tests marked slow{others} are left for ./run test --all")
         if config.getoption("record"):
             DURATIONS.write_text(lasting(self._seconds.items()), "utf-8")
 

@@ -82,16 +82,40 @@ def test_only_the_module_end_finds_it():
     asyncio.run(story())
     globals()["left"] = None
 """
+FAILURE_OF_A_SESSION = """
+import asyncio
+
+import pytest
+
+outliving = []
+
+
+@pytest.fixture(scope="session")
+def forgotten_at_the_end():
+    yield
+    globals()["outliving"] = None
+
+
+def test_only_the_end_of_the_run_finds_it(forgotten_at_the_end):
+    async def failing():
+        raise ValueError("outlives its module")
+
+    async def story():
+        outliving.extend([asyncio.create_task(failing()), outliving])
+        await asyncio.sleep(0)
+
+    asyncio.run(story())
+"""
 
 
 def test_each_silent_failure_fails(tmp_path: Path) -> None:
-    file = tmp_path / "test_silent.py"
-    file.write_text(SILENT_FAILURES)
+    (tmp_path / "test_silent.py").write_text(SILENT_FAILURES)
+    (tmp_path / "test_z.py").write_text(FAILURE_OF_A_SESSION)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings =\n" + _filters())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.asyncio_complaints", "-p", "no:cacheprovider", "-rA"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(
-        [*command, str(file)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     failed = set(re.findall(r"^(?:FAILED|ERROR) \S+::(\w+)", done.stdout, re.MULTILINE))
     assert failed == {
@@ -101,6 +125,7 @@ def test_each_silent_failure_fails(tmp_path: Path) -> None:
         "test_an_exception_cannot_be_raised",
         "test_a_thread_ends_with_an_exception",
         "test_only_the_module_end_finds_it",
+        "test_only_the_end_of_the_run_finds_it",
     }, done.stdout
 
 

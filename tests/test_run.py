@@ -80,7 +80,7 @@ def test_a_changed_source_of_a_compiled_part_is_installed(checkout: Checkout, ch
 @pytest.mark.parametrize(
     ("arguments", "ending"),
     [
-        ((), " -m not slow"),
+        ((), " -m not slow tests"),
         (("--slow",), " -m slow"),
         (("--all",), " --durations 20"),
         (("--all", "--record"), " --durations 20 --record"),
@@ -109,7 +109,7 @@ def test_the_second_distribution_is_installed_for_its_verbs(
 
 @pytest.mark.parametrize(
     ("failing", "status", "tests"),
-    [("none", 0, 2), ("-m pytest* -m not slow", 3, 1), ("-m pytest* -m slow", 3, 2)],
+    [("none", 0, 2), ("-m pytest* -m not slow tests", 3, 1), ("-m pytest* -m slow", 3, 2)],
 )
 def test_ci_runs_every_test_and_fails_with_them(checkout: Checkout, failing: str, status: int, tests: int) -> None:
     done = checkout.call(".ci/run", CI="true", FAILING=failing)

@@ -29,12 +29,13 @@ def test_short_files_have_no_duration() -> None:
 
 def test_the_summary_has_the_slow_tests_that_are_left(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
-    (tmp_path / "test_one.py").write_text(SLOW)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_one.py").write_text(SLOW)
     before = DURATIONS.read_text("utf-8")
     options = ("-p", "no:cacheprovider", "-p", "tests.suite", "-n", "2", "--dist", "loadfile")
-    command = [sys.executable, "-m", "pytest", *options, "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", *options, "-m", "not slow", "tests"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout
-    assert "\n1 tests marked slow are left for ./run test --all\n" in ended.stdout
+    assert "\n1 tests marked slow and conformance/tests are left for ./run test --all\n" in ended.stdout
     assert DURATIONS.read_text("utf-8") == before, "they are written with --record alone"
