@@ -22,7 +22,7 @@ from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, Fetch
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from coterie.zookeeper.operations import Read, Znode
 from tests.awaiting import until, until_in_thread
-from tests.broker.test_old_versions import batch
+from tests.broker.handlers.test_old_versions import batch
 
 TOPIC = "orders"
 

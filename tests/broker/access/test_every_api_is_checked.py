@@ -34,7 +34,7 @@ from tests.broker.access.restricted_broker import (
     errors_of,
     is_denied,
 )
-from tests.broker.array_requests import BATCH, make_request
+from tests.broker.connections.array_requests import BATCH, make_request
 
 _O = AclOperation
 Need = tuple[AclOperation, AclResourceType]

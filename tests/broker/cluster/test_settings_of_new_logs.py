@@ -10,8 +10,8 @@ from coterie.broker.cluster.applied_settings import AppliedSettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.controller.config_changes import SettingsChanged
 from coterie.controller.nodes import BROKERS_KIND, DEFAULT_ENTITY, TOPICS_KIND
-from tests.broker.test_replicated_writes import one_of_two
-from tests.broker.test_server import run
+from tests.broker.cluster.replicas.test_replicated_writes import one_of_two
+from tests.broker.connections.test_server import run
 
 TOPIC, SEGMENT_BYTES = "new", "segment.bytes"
 CREATED = 7  # the transaction of ZooKeeper that made the topic's node

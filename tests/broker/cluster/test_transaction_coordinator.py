@@ -38,8 +38,8 @@ from coterie.wire.messages.transactions.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tests.awaiting import quiet
-from tests.broker.test_replicated_writes import ME, OTHER, announced, fetched, follow, lead
-from tests.broker.test_server import FAST, run
+from tests.broker.cluster.replicas.test_replicated_writes import ME, OTHER, announced, fetched, follow, lead
+from tests.broker.connections.test_server import FAST, run
 
 ID, DATA = "ledger", ("orders", 0)
 PREPARED = Transaction(ID, 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({DATA}), 5, 5, client_transaction_version=2)
