@@ -8,7 +8,7 @@ from functools import partial
 from conformance.tests.stories import cluster_switches as off
 from conformance.tests.stories.cluster_switches import Switch
 from coterie_conformance.scenarios.groups.scenario import run_scenario
-from tests.broker.cluster import test_faults_of_the_disk
+from tests.broker.cluster.replicas import test_faults_of_the_disk
 from tests.broker.groups import test_repeated_assignments
 from tests.consuming import test_validation
 from tests.controller import test_config_changes

@@ -17,7 +17,7 @@ from coterie.client.producer.producer import Producer
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.faults import Faults
 from coterie.testing.simulated import SimulatedWorld, _BrokerProcess
-from tests.broker.cluster.test_secured_cluster import SETTINGS, allowed, login
+from tests.broker.cluster.access.test_secured_cluster import SETTINGS, allowed, login
 
 pytestmark = pytest.mark.slow
 
