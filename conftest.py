@@ -27,7 +27,9 @@ sys.dont_write_bytecode = False
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write the traces of tests/spec anew (then read the diff)")
-    parser.addoption("--closes", type=int, default=40, help="how many consumers tests/client/test_closing.py closes")
+    parser.addoption(
+        "--closes", type=int, default=40, help="how many consumers tests/client/consumer/test_closing.py closes"
+    )
     parser.addoption("--copies", type=int, default=1, help="how many stories of each client tests/exactly_once runs")
 
 

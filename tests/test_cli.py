@@ -180,7 +180,7 @@ def test_a_record_for_a_topic_that_is_missing_is_refused_within_seconds() -> Non
 
 def test_a_damaged_batch_ends_consume_with_one_sentence() -> None:
     from coterie.testing import LocalBroker
-    from tests.client.test_damaged_batches import batch, put, wrong_record_length
+    from tests.client.fetching.test_damaged_batches import batch, put, wrong_record_length
 
     with LocalBroker() as local:
         local.create_topic("t", 1)

@@ -13,7 +13,7 @@ import pytest
 from coterie.certify.recording import Recording, load, recorded_versions
 from coterie.testing import LocalBroker
 from tests.cli.test_every_command import ASKS_A_BROKER, LEAVES, Ended, ended, name_of, options
-from tests.client.test_security import TlsFront
+from tests.client.connection.test_security import TlsFront
 
 SECRET = "open-sesame"
 

@@ -1,6 +1,6 @@
 """Writes src/coterie/client/blocking/{consumer,share_consumer,producer,admin,admin_each}.py from the asyncio clients: each
 public method with the same parameters and the awaited result, so that a type checker sees them.
-`python -m tests.client.blocking_source` writes the files; tests/client/test_blocking.py fails when they differ.
+`python -m tests.client.blocking_source` writes the files; tests/client/blocking/test_blocking.py fails when they differ.
 
 Three methods are other than in the asyncio clients, and written here: `send` and `commit_async` return a
 concurrent.futures.Future, and `transaction` is a plain context manager.

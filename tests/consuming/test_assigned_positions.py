@@ -1,5 +1,5 @@
 """Which of the assigned partitions are read, a rule at a time; tests are named as in Kafka's SubscriptionStateTest. What the
-user may ask for is in tests/client/test_subscriptions.py."""
+user may ask for is in tests/client/consumer/test_subscriptions.py."""
 
 from __future__ import annotations
 

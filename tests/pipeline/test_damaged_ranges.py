@@ -13,7 +13,7 @@ from coterie.records.compression import CODEC_BY_NAME
 from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
 from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from tests.client.test_damaged_batches import DAMAGES, batch, put
+from tests.client.fetching.test_damaged_batches import DAMAGES, batch, put
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

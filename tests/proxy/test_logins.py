@@ -17,7 +17,7 @@ from coterie.wire.messages.clients.api_versions import ApiVersionsResponse
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from tests.client.test_security import TlsFront
+from tests.client.connection.test_security import TlsFront
 
 
 def test_the_proxy_speaks_tls_to_the_broker(tmp_path: Path) -> None:

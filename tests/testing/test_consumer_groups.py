@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.testing import ErrorCode, LocalBroker
-from tests.client.test_consumer_protocol import Crew
+from tests.client.consumer.test_consumer_protocol import Crew
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from coterie.client.zookeeper.fetchers import FetcherManager
 from coterie.client.zookeeper.settings import consumer_settings
 from coterie.client.zookeeper.streams import PartitionTopicInfo, Stream
 from coterie.testing import ErrorCode, LocalBroker
-from tests.client.test_damaged_batches import batch, put, wrong_crc
+from tests.client.fetching.test_damaged_batches import batch, put, wrong_crc
 
 SETTINGS = {
     "zookeeper.connect": "none:1",

@@ -132,10 +132,10 @@ SEEN_BY_TESTS: dict[Switch, str] = {
     groups.what_is_assigned_is_owned_twice: "tests/test_spec.py::test_scenario[commit:testCommitOffsetIllegalGeneration]",
     consumers.a_former_epoch_may_commit: "tests/test_spec.py::test_scenario"
     "[offsets:testConsumerGroupOffsetCommitWithStaleMemberEpoch]",
-    consumers.a_revoked_partition_is_read_on: "tests/client/test_consumer_stories.py::test_a_story[1]",
-    consumers.a_revocation_is_acknowledged_before_its_commit: "tests/client/test_consumer_membership.py::"
+    consumers.a_revoked_partition_is_read_on: "tests/client/consumer/test_consumer_stories.py::test_a_story[1]",
+    consumers.a_revocation_is_acknowledged_before_its_commit: "tests/client/consumer/test_consumer_membership.py::"
     "test_a_commit_before_a_revocation_in_a_stale_epoch_is_made_in_the_new_one",
-    consumers.a_revocation_does_not_wait_for_the_transaction: "tests/client/test_consumer_membership.py::"
+    consumers.a_revocation_does_not_wait_for_the_transaction: "tests/client/consumer/test_consumer_membership.py::"
     "test_what_moves_is_revoked_after_its_commit_and_the_rest_is_read_on",
     producers.no_batch_waits_for_one_before_it: "tests/test_spec.py::test_scenario[batches:testMutedPartitions]",
     producers.several_batches_are_sent_before_one_is_acknowledged: "tests/test_spec.py::test_scenario"

@@ -1,6 +1,6 @@
 """The settings of each client as a TypedDict, so that a type checker knows their names and values.
 
-Made of the table in `settings` beside it by `python -m tests.client.typed_settings_source`. Keys are Kafka's
+Made of the table in `settings` beside it by `python -m tests.client.settings.typed_settings_source`. Keys are Kafka's
 names, which only the functional syntax can write.
 """
 

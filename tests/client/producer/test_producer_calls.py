@@ -16,7 +16,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.produce import ProduceRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import ScriptedCluster
-from tests.client.test_transaction_calls import One, run
+from tests.client.transactions.test_transaction_calls import One, run
 
 E = ErrorCode
 MISSING = (E.UNKNOWN_TOPIC_OR_PARTITION, 0)

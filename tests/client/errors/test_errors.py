@@ -41,7 +41,7 @@ from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import CLASSES, check, class_of
 from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
-from tests.client.test_security import TlsFront, tls
+from tests.client.connection.test_security import TlsFront, tls
 
 GIVES_UP_S = 10.0  # the limits that a retry would use up are 60 s and more
 

@@ -13,9 +13,9 @@ from coterie.client import ConfigError, Consumer, GroupMembershipOperation, Reba
 from coterie.client.blocking import BlockingConsumer
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
+from tests.client.consumer.test_consumer_membership import QUICK as QUICK_CONSUMER
+from tests.client.consumer.test_consumer_membership import QUICK_BROKER
 from tests.client.group import QUICK, member, polled, settled
-from tests.client.test_consumer_membership import QUICK as QUICK_CONSUMER
-from tests.client.test_consumer_membership import QUICK_BROKER
 
 DEFAULT, LEAVE, REMAIN = (GroupMembershipOperation(name) for name in ("default", "leave_group", "remain_in_group"))
 CLASSIC: dict[str, Any] = QUICK

@@ -14,7 +14,7 @@ from coterie.testing import LocalBroker
 from coterie.wire.messages.logs.produce import ProduceRequest
 from tests.awaiting import quiet
 from tests.client.scripted_cluster import ScriptedCluster
-from tests.client.test_transaction_calls import One, run
+from tests.client.transactions.test_transaction_calls import One, run
 
 LARGE, SMALL = bytes(200), b"value"
 

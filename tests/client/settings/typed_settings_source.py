@@ -1,6 +1,6 @@
 """The source of `coterie.client.settings.typed`, made of the table of client settings.
 
-`python -m tests.client.typed_settings_source` writes it anew.
+`python -m tests.client.settings.typed_settings_source` writes it anew.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from coterie.client.settings.settings import (
 )
 from coterie.configuration import Kind
 
-FILE = Path(__file__).parents[2] / "src" / "coterie" / "client" / "settings" / "typed.py"
+FILE = Path(__file__).parents[3] / "src" / "coterie" / "client" / "settings" / "typed.py"
 HEADER = '''"""The settings of each client as a TypedDict, so that a type checker knows their names and values.
 
-Made of the table in `settings` beside it by `python -m tests.client.typed_settings_source`. Keys are Kafka's
+Made of the table in `settings` beside it by `python -m tests.client.settings.typed_settings_source`. Keys are Kafka's
 names, which only the functional syntax can write.
 """
 

@@ -231,7 +231,7 @@ def test_a_greeting_is_no_answer(broker: FakeBroker) -> None:
 def test_the_check_finds_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait without end, another exception, a loop that is held."""
     asyncio.run(all_methods(FakeBroker(honest)))
-    monkeypatch.setattr("tests.client.test_hostile_broker.END_S", 1.0)
+    monkeypatch.setattr("tests.client.connection.test_hostile_broker.END_S", 1.0)
 
     async def forever(settings: Settings) -> None:
         await asyncio.Event().wait()

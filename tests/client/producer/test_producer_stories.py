@@ -2,7 +2,7 @@
 its calls are cancelled at one of their awaits, and meanwhile connections are cut and requests are refused or never answered. In
 the end each acknowledged record is in the log once, in order, and nothing of an aborted transaction.
 
-``python -m tests.client.test_producer_stories FIRST COUNT`` tells more of them."""
+``python -m tests.client.producer.test_producer_stories FIRST COUNT`` tells more of them."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import pytest
 
 from coterie.client import CommitFailedError, ConsumerInterceptor, KafkaError, TopicPartition
 from coterie.testing import ErrorCode, LocalBroker
+from tests.client.consumer.test_consumer_membership import member as consumer_member
 from tests.client.group import member, polled, settled
-from tests.client.test_consumer_membership import member as consumer_member
 
 T0 = TopicPartition("t", 0)
 MANUAL: dict[str, Any] = {"enable_auto_commit": False}

@@ -2,7 +2,7 @@
 a third of its calls are cancelled at one of their awaits, and meanwhile another member comes and goes, topics grow, connections
 are cut, the coordinator moves and requests are refused or never answered.
 
-``python -m tests.client.test_consumer_stories FIRST COUNT`` tells more of them."""
+``python -m tests.client.consumer.test_consumer_stories FIRST COUNT`` tells more of them."""
 
 from __future__ import annotations
 

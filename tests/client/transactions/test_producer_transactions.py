@@ -20,8 +20,8 @@ from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRe
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import ScriptedCluster
-from tests.client.test_transaction_calls import GROUP, One, begun, run
-from tests.client.test_transactional_batches import ADD, END, INIT, PRODUCE, state, takes_part
+from tests.client.transactions.test_transaction_calls import GROUP, One, begun, run
+from tests.client.transactions.test_transactional_batches import ADD, END, INIT, PRODUCE, state, takes_part
 
 E = ErrorCode
 MISSING = (E.UNKNOWN_TOPIC_OR_PARTITION, 0)

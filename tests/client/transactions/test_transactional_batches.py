@@ -18,7 +18,7 @@ from coterie.wire.messages.logs.produce import ProduceRequest
 from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster
-from tests.client.test_transaction_calls import One, begun, run
+from tests.client.transactions.test_transaction_calls import One, begun, run
 
 E = ErrorCode
 INIT, ADD, PRODUCE, END = "InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"

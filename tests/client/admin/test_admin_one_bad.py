@@ -72,7 +72,7 @@ OF_ONE = {
     **dict.fromkeys(("describe_consumer_group", "explain_group", "lint_group", "delete_consumer_group"), "one group"),
     "list_consumer_groups": "of each broker; tests/cli/test_partial_results has a broker that does not list",
     "telemetry_clients": "of each broker, as list_consumer_groups",
-    "lag": "what is gone is left out or goes to `errors`; tests/client/test_admin and tests/cli/test_partial_results",
+    "lag": "what is gone is left out or goes to `errors`; tests/client/admin/test_admin and tests/cli/test_partial_results",
     **dict.fromkeys(
         ("list_consumer_group_offsets", "list_consumer_group_offsets_metadata"),
         "all of one group; the coordinator leaves out what may not be described",

@@ -18,8 +18,8 @@ from coterie.wire.messages.transactions.end_txn import EndTxnRequest
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, produce_response
-from tests.client.test_transaction_calls import One, begun, run
-from tests.client.test_transactional_batches import ADD, END, INIT, PRODUCE, code_of, refused_commit, state
+from tests.client.transactions.test_transaction_calls import One, begun, run
+from tests.client.transactions.test_transactional_batches import ADD, END, INIT, PRODUCE, code_of, refused_commit, state
 
 E = ErrorCode
 
