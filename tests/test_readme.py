@@ -29,7 +29,7 @@ def python(code: str, timeout_s: float = 30) -> str:
 
 
 def test_every_python_block_is_run() -> None:
-    """The last one by `tests/pipeline/test_spark.py`, which has a Spark session."""
+    """The last one by `tests/pipeline/spark/test_spark.py`, which has a Spark session."""
     assert {block("asyncio.run"), block("coterie_broker"), block("make_session")} == set(BLOCKS)
 
 

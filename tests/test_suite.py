@@ -14,7 +14,11 @@ SLOW = "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\ndef test_quick(
 
 
 def test_the_files_with_spark_are_one_scope() -> None:
-    assert scope_of("tests/pipeline/test_spark.py") == scope_of("tests/pipeline/test_spark_modes.py") == "spark"
+    assert (
+        scope_of("tests/pipeline/spark/test_spark.py")
+        == scope_of("tests/pipeline/spark/test_spark_modes.py")
+        == "spark"
+    )
     assert scope_of("tests/test_cli.py") == "tests/test_cli.py"
 
 

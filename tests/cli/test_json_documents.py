@@ -237,7 +237,7 @@ def test_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_what_if(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """tests/pipeline/test_what_if.py compares the columns with Spark's."""
+    """tests/pipeline/history/test_what_if.py compares the columns with Spark's."""
     measures = {f"{name}{end}": 1 for name in MEASURES for end in ("", "_low", "_high")}
     row = {"setting": 0, **dataclasses.asdict(WhatIfSetting()), **measures, "rebalances_avoided": 0.5, "seeds": 1}
     row |= dict.fromkeys(("mean_detection_ms", "mean_detection_ms_low", "mean_detection_ms_high"))

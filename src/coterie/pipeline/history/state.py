@@ -1,7 +1,7 @@
 """The groups as their log leaves them: as of now, a time, or an offset; by `Shard.load`, the broker's own replay.
 
 Of a log only what still counts is replayed: the newest record of each key, and everything of transactions. That
-changes nothing, since a later record of a key replaces an earlier one whole; tests/pipeline/test_history.py compares.
+changes nothing, since a later record of a key replaces an earlier one whole; tests/pipeline/history/test_history.py compares.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from coterie.client import Admin
 from coterie.client.blocking import BlockingConsumer
 from coterie.pipeline.streaming.group_stream import ranges_of
 from tests.broker_process import BrokerProcess
-from tests.pipeline.group_query import MEMBER, Query, Range, broker_of_600, committed
+from tests.pipeline.group.group_query import MEMBER, Query, Range, broker_of_600, committed
 
 
 @pytest.fixture(params=list(MEMBER))

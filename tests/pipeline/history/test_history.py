@@ -41,7 +41,7 @@ from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 
-KAFKA = Path(__file__).parent / "server_logs"  # one crew's life on real Kafka: its log, and its __consumer_offsets
+KAFKA = Path(__file__).parents[1] / "server_logs"  # one crew's life on real Kafka: its log, and its __consumer_offsets
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
 
 

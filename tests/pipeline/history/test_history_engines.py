@@ -21,8 +21,8 @@ from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
-from tests.pipeline.test_consumer_group_history import kafka_folder, story_rows
-from tests.pipeline.test_history import KAFKA, VERSIONS, folder
+from tests.pipeline.history.test_consumer_group_history import kafka_folder, story_rows
+from tests.pipeline.history.test_history import KAFKA, VERSIONS, folder
 
 START_MS = 1_700_000_000_000
 

@@ -12,7 +12,7 @@ import pytest
 from coterie.pipeline.history.job import HistoryProgress, Sources, input_bytes, run_history
 from coterie.pipeline.history.reading.record_sources import RECORD_BYTES
 from coterie.pipeline.tables.files import row_count
-from tests.pipeline.test_history import KAFKA, folder, random_log
+from tests.pipeline.history.test_history import KAFKA, folder, random_log
 from tests.test_extras import BLOCKER
 
 DATA = KAFKA / "4.3.0"

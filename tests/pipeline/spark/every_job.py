@@ -1,5 +1,5 @@
 """A topic in a table, an aggregation and a history, by a session on any master:
-`python -m tests.pipeline.every_job ADDRESS MASTER FOLDER` prints what came out as JSON in its last line."""
+`python -m tests.pipeline.spark.every_job ADDRESS MASTER FOLDER` prints what came out as JSON in its last line."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from coterie.pipeline.tables.files import rows_of
 from coterie.testing import LocalBroker, simulate
 from tests.observer import stories
 from tests.observer.test_recorded_kafka import observed
-from tests.pipeline.test_history import KAFKA
-from tests.pipeline.test_history_engines import check_same
+from tests.pipeline.history.test_history import KAFKA
+from tests.pipeline.history.test_history_engines import check_same
 
 DATA = KAFKA / "4.3.0"
 

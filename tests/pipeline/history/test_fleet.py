@@ -18,9 +18,9 @@ from coterie.pipeline.tables.files import rows_of
 from coterie.testing import simulate
 from tests.cli.json_shapes import documented
 from tests.observer import stories
-from tests.pipeline.test_history import KAFKA
-from tests.pipeline.test_history_engines import rows_of as sorted_rows
-from tests.pipeline.test_observed_history import journal_of
+from tests.pipeline.history.test_history import KAFKA
+from tests.pipeline.history.test_history_engines import rows_of as sorted_rows
+from tests.pipeline.history.test_observed_history import journal_of
 
 DATA = KAFKA / "4.3.0"
 MINUTE_MS = 60_000

@@ -12,7 +12,7 @@ from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.queries import _commit_last
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
-from tests.pipeline.group_query import (
+from tests.pipeline.group.group_query import (
     MEMBER,
     Query,
     broker_of_600,

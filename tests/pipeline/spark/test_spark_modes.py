@@ -23,8 +23,8 @@ from coterie.pipeline.options.options import source_options
 from coterie.pipeline.queries import lag, progress_line, stop_gracefully
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
-from tests.pipeline import every_job
-from tests.pipeline.test_spark import group_lag, load, produce
+from tests.pipeline.spark import every_job
+from tests.pipeline.spark.test_spark import group_lag, load, produce
 
 pytestmark = pytest.mark.slow
 
@@ -283,7 +283,7 @@ def test_a_sinks_mistakes_are_said_in_a_sentence(
 # -- more than one worker process ---------------------------------------------------------------------------------------------
 
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_two_executors_give_what_the_topic_holds(broker: BrokerProcess, tmp_path: Path) -> None:

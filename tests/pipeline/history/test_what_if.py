@@ -59,7 +59,7 @@ def test_a_grid_is_checked_and_what_cannot_be_is_left_out() -> None:
 
 
 def test_a_history_is_a_trace_and_a_page(tmp_path: Path) -> None:
-    kafka = Path(__file__).parent / "server_logs" / "4.3.0"
+    kafka = Path(__file__).parents[1] / "server_logs" / "4.3.0"
     run_history(None, Sources(None, (kafka,), (kafka / "server.log",)), tmp_path / "history")
     changes = changes_of_history(tmp_path / "history", "crew")
     assert sum(c.joins for c in changes) == 5, "three, one more that is killed, and the static one's second life"

@@ -13,7 +13,7 @@ from coterie.observer.logs.log_layouts import time_of
 from coterie.observer.logs.server_log import NothingUnderstood, coordinator_lines, rebalances, survey
 from tests.cli.test_every_command import ended
 
-KAFKAS = Path(__file__).parent / "server_logs" / "3.9.1" / "server.log"
+KAFKAS = Path(__file__).parents[1] / "server_logs" / "3.9.1" / "server.log"
 TEXT = KAFKAS.read_text()
 # Kafka's line: date, level, message, class
 PARTS = [re.fullmatch(r"\[(\S+) (\S+),(\d{3})\] (\w+) (.*) \(([\w.$]+)\)", line) for line in TEXT.splitlines()]
