@@ -160,7 +160,7 @@ def test_a_reassignment_is_listed_and_cancelled(cluster: LocalBroker) -> None:
     ],
 )
 def test_wrong_arguments_are_one_sentence(line: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(Path(__file__).parents[3])
     result = CliRunner().invoke(main, ["topics", *line.split(), "-b", "127.0.0.1:1"])
     assert (result.exit_code, sentence in result.output) == (2, True), result.output
 

@@ -16,7 +16,7 @@ from coterie.client.errors import KafkaError
 from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.zookeeper.operations import Delete, List, Read, Write, ZooKeeperError
 from tests.awaiting import until_in_thread
-from tests.cli.test_cluster import SETTINGS, coterie, folder, local
+from tests.cli.broker.test_cluster import SETTINGS, coterie, folder, local
 
 __all__ = ["folder"]
 
