@@ -179,7 +179,7 @@ def test_time_runs_between_the_calls_only_and_a_story_is_told() -> None:
 
 
 RUN = """
-from tests.testing.test_simulated import WorldBroker, consume, simulate, two_members
+from tests.testing.simulated.test_simulated import WorldBroker, consume, simulate, two_members
 for seed in range({first}, {first} + {count}):
     with simulate(seed) as world:
         world.network.faults.loss = 0.02
