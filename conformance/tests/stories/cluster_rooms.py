@@ -10,7 +10,7 @@ from conformance.tests.stories.cluster_switches import Switch
 from coterie_conformance.scenarios.groups.scenario import run_scenario
 from tests.broker.cluster.replicas import test_faults_of_the_disk
 from tests.broker.groups import test_repeated_assignments
-from tests.consuming import test_validation
+from tests.consuming.fetching import test_validation
 from tests.controller import test_config_changes
 from tests.coordinator.transactions import test_marker_queue, test_replicated
 from tests.replication import test_isr, test_leader, test_replicas

@@ -13,7 +13,7 @@ from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
 from coterie.consuming.sharing.in_hand import RecordsInHand
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode
-from tests.consuming.share_peer import T0, batch, part, tip
+from tests.consuming.sharing.share_peer import T0, batch, part, tip
 
 ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 

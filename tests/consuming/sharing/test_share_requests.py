@@ -6,7 +6,7 @@ from coterie.consuming.sharing.config import RECORD_LIMIT
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest
 from coterie.wire.messages.share.share_fetch import ShareFetchRequest
-from tests.consuming.share_peer import IDS, T0, T1, U0, SharePeer, batch, named, part
+from tests.consuming.sharing.share_peer import IDS, T0, T1, U0, SharePeer, batch, named, part
 
 _E = ErrorCode
 
