@@ -20,7 +20,7 @@ from coterie.laboratory.playground.lessons import LESSONS
 from coterie.laboratory.playground.session import PlaygroundSession
 from coterie.laboratory.playground.settings import PROTOCOLS
 from tests.laboratory.test_dropped import journal
-from tests.web.browser import chromium, in_a_browser, opened, violations
+from tests.web.in_browser.browser import chromium, in_a_browser, opened, violations
 
 pytestmark = [pytest.mark.slow, in_a_browser]
 

@@ -15,14 +15,14 @@ from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, Producer
 from coterie.text.hidden import visible
 from coterie.web import event_streams, handed_feed, observed_feed
-from tests.web.browser import chromium, in_a_browser, opened, violations
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
+from tests.web.in_browser.browser import chromium, in_a_browser, opened, violations
 from tests.web.test_server import HOSTILE
 
 pytestmark = [pytest.mark.slow, in_a_browser]
 SIZES = [({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 800}, "dark")]
-SEEN_S = 2.0  # within which a change is on the page, on a machine that keeps up (tests.web.many_groups measures it)
+SEEN_S = 2.0  # within which a change is on the page, on a machine that keeps up (tests.web.in_browser.many_groups measures it)
 PATIENCE_MS = 30_000
 
 

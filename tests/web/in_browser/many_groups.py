@@ -1,8 +1,8 @@
-"""10,000 groups of ten members in the console: `python -m tests.web.many_groups` prints what they cost on this machine.
+"""10,000 groups of ten members in the console: `python -m tests.web.in_browser.many_groups` prints what they cost on this machine.
 
 First paint and first rows after the page is opened, frames a second while it scrolls, when a change is seen, the share of a
 core that an update a second takes of the process that serves it, and each minute the heap and the nodes that the page holds
-after a garbage collection. `python -m tests.web.many_groups 600` for ten minutes.
+after a garbage collection. `python -m tests.web.in_browser.many_groups 600` for ten minutes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from playwright.async_api import CDPSession
 from coterie.coordinator.journal.line import JournalLine
 from coterie.web.handed_feed import HandedFeed
 from coterie.web.server import Console
-from tests.web.browser import chromium, opened
 from tests.web.feeds import line
+from tests.web.in_browser.browser import chromium, opened
 
 GROUPS, MEMBERS = 10_000, 10
 SECONDS, MINUTE_S = 10, 60

@@ -1,4 +1,4 @@
-"""The pictures of the console in the docs: `python -m tests.web.pictures docs` writes them.
+"""The pictures of the console in the docs: `python -m tests.web.in_browser.pictures docs` writes them.
 
 A broker with its console, and members of a group as processes, one of which is killed: the picture of the group is taken while
 the others wait, the list of groups as well.
@@ -19,7 +19,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.web.http import HttpServer
 from coterie.cli.broker_pages import console_of
 from coterie.client import Admin, Consumer, Producer
-from tests.web.browser import chromium, opened
+from tests.web.in_browser.browser import chromium, opened
 
 NAMES = ("anna", "ben", "cleo")
 SETTINGS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
