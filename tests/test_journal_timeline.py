@@ -9,7 +9,7 @@ import pytest
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.timeline import Timeline
-from tests.test_ownership import _churned
+from tests.machines.test_ownership import _churned
 
 ANNA, BEN = "0ca809dc-0d75-4e23-90cf-a59732782b1a", "174e39d2-daa8-4234-a9c9-338da2ae62ee"
 

@@ -13,7 +13,7 @@ from coterie.pipeline.history.job import HistoryProgress, Sources, input_bytes, 
 from coterie.pipeline.history.reading.record_sources import RECORD_BYTES
 from coterie.pipeline.tables.files import row_count
 from tests.pipeline.history.test_history import KAFKA, folder, random_log
-from tests.test_extras import BLOCKER
+from tests.runtime.test_extras import BLOCKER
 
 DATA = KAFKA / "4.3.0"
 SIZE = sum(file.stat().st_size for file in [*DATA.rglob("*.log")])

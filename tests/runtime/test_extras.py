@@ -110,7 +110,7 @@ def test_a_missing_extra_is_one_sentence(
 
 def test_the_table_has_every_extra_of_the_package() -> None:
     """Each extra that the package uses, with its modules; a requirement may name another distribution than its module."""
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert set(EXTRAS) == set(project["optional-dependencies"]) - {"docs", "test"}
 
 
