@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
                 os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.slow  # tests/testing/cluster/test_local_cluster.py and tests/broker/cluster/processes/test_processes.py run clusters
+@pytest.mark.slow  # tests/testing/cluster/test_local_cluster.py runs clusters, and tests/broker/cluster/processes
 def test_a_cluster_from_its_start_to_its_end(folder: Path) -> None:
     data = ["--data", str(folder)]
     command = [sys.executable, "-m", "coterie", "cluster", "start", *data, "--brokers", "2", "--port", str(free_port())]

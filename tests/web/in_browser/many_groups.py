@@ -1,4 +1,4 @@
-"""10,000 groups of ten members in the console: `python -m tests.web.in_browser.many_groups` prints what they cost on this machine.
+"""10,000 groups of ten members in the console: `python -m tests.web.in_browser.many_groups` prints their cost on this machine.
 
 First paint and first rows after the page is opened, frames a second while it scrolls, when a change is seen, the share of a
 core that an update a second takes of the process that serves it, and each minute the heap and the nodes that the page holds
