@@ -104,6 +104,7 @@ if TYPE_CHECKING:
         MemberAssignment,
         MemberDescription,
         MemberSubscription,
+        MemberTasks,
         Node,
         PartitionLag,
         PartitionReassignment,
@@ -127,7 +128,7 @@ _NAMES = {
     "coterie.client.admin.each": "NewTopic",
     "coterie.client.admin_types": (
         "ClusterDescription ConfigEntry ConfigSource ConsumerGroupDescription GroupListing GroupState GroupType "
-        "MemberAssignment MemberDescription MemberSubscription Node PartitionLag PartitionReassignment "
+        "MemberAssignment MemberDescription MemberSubscription MemberTasks Node PartitionLag PartitionReassignment "
         "TopicDescription TopicPartitionInfo"
     ),
     "coterie.client.lint.advice": "Advice LintFinding",
@@ -211,6 +212,7 @@ __all__ = [
     "MemberDescription",
     "MemberExplanation",
     "MemberSubscription",
+    "MemberTasks",
     "NewTopic",
     "NextTimeout",
     "Node",

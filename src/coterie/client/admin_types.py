@@ -181,6 +181,16 @@ class MemberAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberTasks:
+    """The tasks of a stream thread by Kafka's names (``1_3``: partition 3 of subtopology 1): active ones process, standbys
+    follow them, and warm-ups restore so as to be active later."""
+
+    active: frozenset[str] = frozenset()
+    standby: frozenset[str] = frozenset()
+    warmup: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class MemberDescription:
     """A member. ``host`` is its address as the broker sees it. ``subscription`` is None where the group is not Stable, or its
     protocol type is not "consumer"; the bytes as they are on the wire stay in ``member_metadata`` and ``member_assignment``
@@ -188,7 +198,10 @@ class MemberDescription:
 
     Only of a group of type CONSUMER (KIP-848): ``member_epoch``, which is its generation there, and ``target_assignment``, what
     the broker wants it to own; ``assignment`` is what it may use now. ``upgraded``: whether it uses the consumer protocol; None
-    where the broker does not report it (before Kafka 4.0)."""
+    where the broker does not report it (before Kafka 4.0).
+
+    Only of a group of type STREAMS (KIP-1071): ``tasks``, ``target_tasks`` and ``process_id``, that of its application's
+    instance; ``assignment`` has the partitions that its active tasks read."""
 
     member_id: str
     group_instance_id: str | None
@@ -201,13 +214,16 @@ class MemberDescription:
     member_epoch: int | None = None
     target_assignment: MemberAssignment | None = None
     upgraded: bool | None = None
+    tasks: MemberTasks | None = None
+    target_tasks: MemberTasks | None = None
+    process_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
     """A group with its members. ``partition_assignor`` is the assignor in force, "" while there is none. ``group_epoch`` and
-    ``target_assignment_epoch`` exist only where ``type`` is CONSUMER (KIP-848) or SHARE (KIP-932): the second is behind
-    until the broker has computed the assignment of the first."""
+    ``target_assignment_epoch`` exist only where ``type`` is CONSUMER (KIP-848), SHARE (KIP-932) or STREAMS (KIP-1071): the
+    second is behind until the broker has computed the assignment of the first."""
 
     group_id: str
     state: GroupState

@@ -23,6 +23,7 @@ from coterie.client import (
     LintFinding,
     MemberDescription,
     MemberSubscription,
+    MemberTasks,
     NewTopic,
     Node,
     OffsetAndMetadata,
@@ -94,6 +95,7 @@ async def groups(admin: Admin) -> None:
     for member in group.members:
         assert_type(member.subscription, MemberSubscription | None)
         assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
+        assert_type(member.tasks, MemberTasks | None)
     assert_type(await admin.remove_members_from_consumer_group("billing", ["worker-1"]), dict[str, ErrorCode])
     advices = await admin.lint_group("billing")
     assert_type(advices, list[Advice])

@@ -21,6 +21,7 @@ from coterie.client import (
     LintFinding,
     MemberDescription,
     MemberSubscription,
+    MemberTasks,
     NewTopic,
     Node,
     OffsetAndMetadata,
@@ -93,6 +94,7 @@ def groups(admin: BlockingAdmin) -> None:
     for member in group.members:
         assert_type(member.subscription, MemberSubscription | None)
         assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
+        assert_type(member.tasks, MemberTasks | None)
     assert_type(admin.remove_members_from_consumer_group("billing", ["worker-1"]), dict[str, ErrorCode])
     advices = admin.lint_group("billing")
     assert_type(advices, list[Advice])

@@ -12,7 +12,7 @@ from coterie.cli.parts.partial_results import LEADER_MS
 from coterie.text.lag import total_lag, total_lag_ms
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupRow
+    from coterie.cli.parts.json_groups import DescribedMember, DescribedPartition, GroupDocument, GroupRow
     from coterie.client import (
         Admin,
         ConsumerGroupDescription,
@@ -91,7 +91,18 @@ def _described_member(member: MemberDescription) -> DescribedMember:
     if member.member_epoch is not None and member.target_assignment is not None:
         described["member_epoch"] = member.member_epoch
         described["target_partitions"] = len(member.target_assignment.topic_partitions)
+    if member.tasks is not None and member.process_id is not None:
+        described["process_id"] = member.process_id
+        described["tasks"] = {
+            role: sorted(getattr(member.tasks, role), key=_in_order) for role in ("active", "standby", "warmup")
+        }
     return described
+
+
+def _in_order(task: str) -> tuple[str, int]:
+    """``1_3``, by subtopology and partition."""
+    subtopology_id, _, partition = task.rpartition("_")
+    return subtopology_id, int(partition)
 
 
 async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[list[GroupRow], list[KafkaError]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -26,7 +26,8 @@ from coterie.text.lag import lag_text
 from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_documents import GroupDocument, GroupEvent, GroupRow
+    from coterie.cli.parts.json_documents import GroupEvent
+    from coterie.cli.parts.json_groups import DescribedMember, GroupDocument, GroupRow
     from coterie.client import Advice, KafkaError
 
 
@@ -58,6 +59,9 @@ groups.add_command(watch)
 groups.add_command(predict)
 groups.add_command(flapping)
 groups.add_command(migrate)
+
+
+_ROLES = ("active", "standby", "warmup")  # of tasks
 
 
 @groups.command("list")
@@ -133,9 +137,11 @@ def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json:
         end_with(errors)
         return
     members = quantity(len(description["members"]), "member")
-    protocol = "share" if description["protocol_type"] == "share" else "consumer"
+    kind = description["protocol_type"]
+    protocol = kind if kind in ("share", "streams") else "consumer"
     epoch = f"{protocol} protocol, epoch {description['group_epoch']}, " if "group_epoch" in description else ""
     write_line(f"{group}: {description['state']}, {epoch}assignor {description['protocol'] or '-'}, {members}")
+    _write_tasks(description)
     rows = [
         (
             p["topic"],
@@ -154,6 +160,17 @@ def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json:
     if description["partitions"]:
         write_line(f"total lag: {lag_text(description['partitions'])}")
     end_with(errors)
+
+
+def _write_tasks(description: GroupDocument) -> None:
+    """A table of a streams group's members with their tasks; nothing of other groups."""
+    members = cast("list[DescribedMember]", description["members"]) if description["protocol_type"] == "streams" else []
+    rows = [
+        (m["member_id"], m["client_id"], m["member_epoch"], *(" ".join(m["tasks"][role]) or None for role in _ROLES))
+        for m in members
+    ]
+    if rows:
+        show(rows, False, ["MEMBER", "CLIENT", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP"], rows, "")
 
 
 @groups.command()

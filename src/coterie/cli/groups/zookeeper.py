@@ -21,7 +21,7 @@ from coterie.text.lag import total_lag, total_lag_ms
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_documents import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember
+    from coterie.cli.parts.json_groups import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember
     from coterie.client import KafkaError, TopicPartition
     from coterie.client.zookeeper.zookeeper_groups import GroupInZooKeeper
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from coterie.client.admin import older as admin_older
 from coterie.client.admin.each import only
@@ -16,8 +17,17 @@ from coterie.client.admin.results import (
     group_description,
     group_listing,
     share_group_description,
+    streams_group_description,
 )
-from coterie.client.admin_types import ConsumerGroupDescription, GroupListing, GroupState, Node
+from coterie.client.admin_types import (
+    ConsumerGroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberAssignment,
+    MemberDescription,
+    Node,
+)
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
@@ -38,8 +48,16 @@ from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteResponse,
 )
 from coterie.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
+from coterie.wire.messages.streams.streams_group_describe import StreamsGroupDescribeRequest
 
 STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
+
+
+_DESCRIPTIONS: Mapping[type[Any], Callable[[Any, Node], ConsumerGroupDescription]] = {
+    ConsumerGroupDescribeRequest: consumer_group_description,
+    ShareGroupDescribeRequest: share_group_description,
+    StreamsGroupDescribeRequest: streams_group_description,
+}
 
 
 async def list_groups(
@@ -77,20 +95,51 @@ async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescri
     response: DescribeGroupsResponse = await cluster.request(DescribeGroupsRequest([group_id]), node)
     group = only(response.groups, f"group {group_id}")
     missing = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == GroupState.DEAD
-    if missing and (await cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
-        of_consumers = await cluster.request(ConsumerGroupDescribeRequest([group_id]), node)
-        described = only(of_consumers.groups, f"group {group_id}")
-        if not described.error_code:
-            return consumer_group_description(described, coordinator)
-        if (await cluster.connection(node)).serves(ShareGroupDescribeRequest):
-            of_members = await cluster.request(ShareGroupDescribeRequest([group_id]), node)
-            shared = only(of_members.groups, f"group {group_id}")
-            if not shared.error_code:
-                return share_group_description(shared, coordinator)
-        if error_of(described.error_code).retriable:  # whether there is such a group is unknown
-            check(described.error_code, described.error_message)
+    if missing:
+        connection = await cluster.connection(node)
+        for request, description in _DESCRIPTIONS.items():
+            if not connection.serves(request):
+                continue
+            of_kind = await cluster.request(request([group_id]), node)
+            described = only(of_kind.groups, f"group {group_id}")
+            if not described.error_code:
+                return await _existing(cluster, description(described, coordinator))
+            if error_of(described.error_code).retriable:  # whether there is such a group is unknown
+                check(described.error_code, described.error_message)
     check(group.error_code, group.error_message)
     return group_description(group, coordinator)
+
+
+async def _existing(cluster: Cluster, group: ConsumerGroupDescription) -> ConsumerGroupDescription:
+    """A streams group without the partitions that a task has of none of its inputs: a subtopology has as many tasks as the
+    largest of its topics has partitions."""
+    if group.type is not GroupType.STREAMS:
+        return group
+    topics = await cluster.topics({tp.topic for m in group.members for tp in _every_partition(m)})
+
+    def existing(assignment: MemberAssignment) -> MemberAssignment:
+        return MemberAssignment(
+            frozenset(
+                tp
+                for tp in assignment.topic_partitions
+                if (info := topics.get(tp.topic)) is None or tp.partition in info.leaders
+            )
+        )
+
+    members = tuple(
+        replace(
+            m,
+            assignment=existing(m.assignment),
+            target_assignment=existing(m.target_assignment or MemberAssignment()),
+        )
+        for m in group.members
+    )
+    return replace(group, members=members)
+
+
+def _every_partition(member: MemberDescription) -> frozenset[TopicPartition]:
+    target = member.target_assignment or MemberAssignment()
+    return member.assignment.topic_partitions | target.topic_partitions
 
 
 async def explain_group(cluster: Cluster, group_id: str) -> GroupExplanation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.client.admin_types import (
@@ -17,6 +17,7 @@ from coterie.client.admin_types import (
     MemberAssignment,
     MemberDescription,
     MemberSubscription,
+    MemberTasks,
     Node,
     PartitionReassignment,
     TopicDescription,
@@ -30,6 +31,11 @@ from coterie.wire.messages.groups.describe_groups import DescribedGroup, Describ
 from coterie.wire.messages.groups.list_groups import ListedGroup
 from coterie.wire.messages.settings.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
 from coterie.wire.messages.share.share_group_describe import DescribedShareGroup, ShareMember
+from coterie.wire.messages.streams.streams_group_describe import (
+    DescribedStreamsGroup,
+    StreamsMember,
+    TaskAssignment,
+)
 from coterie.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsResponse
 from coterie.wire.messages.topics.metadata import MetadataResponse
 from coterie.wire.primitives import WireError
@@ -152,6 +158,55 @@ def share_group_description(group: DescribedShareGroup, coordinator: Node) -> Co
         group_epoch=group.group_epoch,
         target_assignment_epoch=group.assignment_epoch,
     )
+
+
+def streams_group_description(group: DescribedStreamsGroup, coordinator: Node) -> ConsumerGroupDescription:
+    """A streams group (KIP-1071)."""
+    subtopologies = (group.topology and group.topology.subtopologies) or []
+    inputs = {
+        s.subtopology_id: [*s.source_topics, *(topic.name for topic in s.repartition_source_topics)]
+        for s in subtopologies
+    }
+    return ConsumerGroupDescription(
+        group.group_id,
+        GroupState(group.group_state),
+        protocol_type="streams",
+        partition_assignor=group.assignor_name or "",
+        members=tuple(_member_of_streams_group(m, inputs) for m in group.members),
+        coordinator=coordinator,
+        type=GroupType.STREAMS,
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _member_of_streams_group(member: StreamsMember, inputs: Mapping[str, list[str]]) -> MemberDescription:
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        MemberAssignment(_inputs(member.assignment, inputs)),
+        member_epoch=member.member_epoch,
+        target_assignment=MemberAssignment(_inputs(member.target_assignment, inputs)),
+        tasks=_tasks(member.assignment),
+        target_tasks=_tasks(member.target_assignment),
+        process_id=member.process_id,
+    )
+
+
+def _inputs(assignment: TaskAssignment, inputs: Mapping[str, list[str]]) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(topic, partition)
+        for t in assignment.active_tasks
+        for topic in inputs.get(t.subtopology_id, ())
+        for partition in t.partitions
+    )
+
+
+def _tasks(assignment: TaskAssignment) -> MemberTasks:
+    roles = (assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks)
+    return MemberTasks(*(frozenset(f"{t.subtopology_id}_{p}" for t in tasks for p in t.partitions) for tasks in roles))
 
 
 def _member_of_share_group(member: ShareMember) -> MemberDescription:

@@ -1,0 +1,84 @@
+"""What the commands of groups print with `--json` of groups, members and partitions; see `json_documents`."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class GroupRow(TypedDict):
+    """A group. ``state`` is Kafka's name of its state; ``type`` "Classic", "Consumer" (KIP-848), "Share" or "Streams",
+    "Unknown" of a broker that does not report it; ``protocol_type`` is "consumer" for consumers, "connect" for Connect,
+    "zookeeper" for a group in ZooKeeper, and "" for a group that only committed offsets; ``protocol`` the assignor, ""
+    while there is none; ``coordinator`` the id of its broker. ``lag_ms`` is the longest of its partitions: how long ago the
+    first record that is not committed was written. What could not be read is null, and ``error`` says why."""
+
+    group: str
+    state: str
+    type: str
+    protocol_type: str
+    protocol: str | None
+    coordinator: int | None
+    members: int | None
+    lag: int | None
+    lag_ms: int | None
+    error: NotRequired[str]
+
+
+class DescribedMember(TypedDict):
+    """A member; ``partitions`` is the number that it owns. Only of the newer protocols (KIP-848): the member epoch, and the
+    number of partitions that it shall own; of a streams group (KIP-1071) also its process and its tasks by Kafka's names (1_3),
+    by role: active, standby and warmup."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    partitions: int
+    member_epoch: NotRequired[int]
+    target_partitions: NotRequired[int]
+    process_id: NotRequired[str]
+    tasks: NotRequired[dict[str, list[str]]]
+
+
+class ZooKeeperMember(TypedDict):
+    """A consumer of a group in ZooKeeper: ``threads`` maps a topic to its number of streams."""
+
+    member_id: str
+    threads: dict[str, int]
+    partitions: int
+
+
+class DescribedPartition(TypedDict):
+    """A partition with an owner or a committed offset: ``end`` is the end of its log, ``lag_ms`` how long ago the first record
+    that is not committed was written (0: there is none), ``owner`` a member id (in ZooKeeper: of a thread), ``host`` the
+    owner's address. ``error`` is the name of Kafka's error code where the end could not be read."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    lag_ms: int | None
+    owner: str | None
+    host: str | None
+    error: NotRequired[str]
+
+
+class GroupDocument(TypedDict):
+    """A group with its members; ``type`` and ``coordinator`` as in a list of groups. ``protocol`` is the assignor in force, ""
+    while there is none; ``lag`` is the sum over the partitions, ``lag_ms`` the longest, null where no partition's is known.
+    Only of the newer protocols (KIP-848): the group's epoch, and that of the target assignment, which is behind until the
+    broker has computed it."""
+
+    group: str
+    state: str
+    type: str
+    protocol_type: str
+    protocol: str
+    coordinator: int | None
+    group_epoch: NotRequired[int]
+    target_assignment_epoch: NotRequired[int]
+    members: list[DescribedMember] | list[ZooKeeperMember]
+    partitions: list[DescribedPartition]
+    lag: int | None
+    lag_ms: int | None
