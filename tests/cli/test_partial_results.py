@@ -13,12 +13,19 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
+from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
 from coterie.cli import main
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer
 from coterie.coordinator.journal.line import TOPIC as JOURNAL
 from coterie.records.encoding import NewRecord
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.apis import APIS
+from coterie.wire.messages.security.create_acls import AclCreationResult, CreateAclsResponse
+from coterie.wire.messages.security.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
 from coterie.wire.messages.settings.describe_configs import DescribeConfigsResponse
 from coterie.wire.messages.topics.metadata import MetadataResponse, MetadataResponseTopic
 from tests.cli.test_every_command import LEAVES
@@ -32,7 +39,8 @@ class World(NamedTuple):
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """Topics good and bad, each with one record, and a group crew whose member owns both and has committed both."""
-    with LocalBroker({"group.initial.rebalance.delay.ms": "0"}) as broker:
+    authorizer = {"authorizer.class.name": KAFKA_AUTHORIZERS[0], "super.users": "User:ANONYMOUS"}
+    with LocalBroker({"group.initial.rebalance.delay.ms": "0", **authorizer}) as broker:
         for topic in ("good", "bad"):
             broker.create_topic(topic)
             broker.produce(topic, b"v")
@@ -89,6 +97,23 @@ def configs_refused(world: World) -> None:
     changed_responses(world, "DescribeConfigs", refused)
 
 
+def second_acl_not_created(world: World) -> None:
+    def refused(response: CreateAclsResponse) -> CreateAclsResponse:
+        return replace(response, results=[response.results[0], AclCreationResult(ErrorCode.INVALID_REQUEST, "no")])
+
+    changed_responses(world, "CreateAcls", refused)
+
+
+def second_acl_not_deleted(world: World) -> None:
+    first = DeleteAclsMatchingAcl(0, None, 2, "good", 3, "User:a", "*", 3, 3)  # READ
+    second = DeleteAclsMatchingAcl(ErrorCode.INVALID_REQUEST, "no", 2, "good", 3, "User:a", "*", 4, 3)  # WRITE
+
+    def refused(response: DeleteAclsResponse) -> DeleteAclsResponse:
+        return replace(response, filter_results=[DeleteAclsFilterResult(0, None, [one]) for one in (first, second)])
+
+    changed_responses(world, "DeleteAcls", refused)
+
+
 def journal_with_another_line(world: World) -> None:
     (partition,) = world.broker.broker.topics.by_name[JOURNAL].partitions
     line: NewRecord = (0, b"crew", b"nonsense", ())
@@ -125,6 +150,7 @@ class Partial(NamedTuple):
     has_json: bool = True
 
 
+TWO_ACLS = "--principal User:a --operation read --operation write --topic good"
 PARTIAL = [
     Partial("groups describe crew", topic_deleted, "good", "UNKNOWN_TOPIC_OR_PARTITION: bad-0"),
     Partial("groups describe crew", topic_not_described, "good", "TOPIC_AUTHORIZATION_FAILED: bad-0"),
@@ -137,6 +163,8 @@ PARTIAL = [
     Partial("topics list", topic_not_described, "good", "TOPIC_AUTHORIZATION_FAILED: topic bad"),
     Partial("topics describe good", offsets_refused, "1", "TOPIC_AUTHORIZATION_FAILED: good-0"),
     Partial("topics describe good", configs_refused, "0", "TOPIC_AUTHORIZATION_FAILED"),
+    Partial(f"acls add {TWO_ACLS}", second_acl_not_created, "READ", "WRITE on topic good: INVALID_REQUEST: no"),
+    Partial(f"acls remove {TWO_ACLS}", second_acl_not_deleted, "READ", "WRITE on topic good: INVALID_REQUEST: no"),
     Partial("topics elect good bad", topic_deleted, "good", "UNKNOWN_TOPIC_OR_PARTITION: topic bad"),
     Partial("topics reassign --list good bad", topic_deleted, "", "UNKNOWN_TOPIC_OR_PARTITION: topic bad"),
     Partial("cluster describe", topic_not_described, "under", "TOPIC_AUTHORIZATION_FAILED: topic bad"),
@@ -152,9 +180,7 @@ WHOLE = {
     "groups flapping": "the journal's lines, or one group's records",
     "groups predict": "one group; what is not known is assumed and named",
     "mcp": "goes on until its input ends; each call for itself",
-    "acls add": "one entry for each operation, all of one request",
     "acls list": "one response",
-    "acls remove": "one request",
     "acls why": "one request",
     "quotas list": "one response",
     "quotas remove": "one entity",

@@ -48,6 +48,16 @@ def test_created_described_and_deleted(coterie_broker: LocalBroker) -> None:
             admin.delete_acls(ACLS)  # type: ignore[arg-type]
 
 
+@pytest.mark.coterie(authorizer_class_name=KAFKA_AUTHORIZERS[0], super_users="User:ANONYMOUS")
+def test_errors_receives_what_is_refused_and_the_others_are_done(coterie_broker: LocalBroker) -> None:
+    nameless = ACLS[0]._replace(name="")
+    with BlockingAdmin(coterie_broker.client_settings()) as admin:
+        refused: dict[Acl, KafkaError] = {}
+        admin.create_acls([nameless, *ACLS], errors=refused)
+        assert {acl: error.code for acl, error in refused.items()} == {nameless: ErrorCode.INVALID_REQUEST}
+        assert admin.describe_acls() == sorted(ACLS)
+
+
 @pytest.mark.coterie(authorizer_class_name=KAFKA_AUTHORIZERS[0])
 def test_not_without_the_right(coterie_broker: LocalBroker) -> None:
     with BlockingAdmin(coterie_broker.client_settings()) as admin:

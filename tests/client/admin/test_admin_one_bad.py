@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, KafkaError, NewTopic
+from coterie.client.admin.acls import AclCalls
 from coterie.client.admin.each import Each
 from coterie.testing import ErrorCode, LocalBroker
 
@@ -72,6 +73,8 @@ OF_ONE = {
     **dict.fromkeys(("describe_consumer_group", "explain_group", "lint_group", "delete_consumer_group"), "one group"),
     "list_consumer_groups": "of each broker; tests/cli/test_partial_results has a broker that does not list",
     "telemetry_clients": "of each broker, as list_consumer_groups",
+    "describe_acls": "one response",
+    **dict.fromkeys(("create_acls", "delete_acls"), "what is refused goes to `errors`; test_acl_calls"),
     "lag": "what is gone is left out or goes to `errors`; tests/client/admin/test_admin and tests/cli/test_partial_results",
     **dict.fromkeys(
         ("list_consumer_group_offsets", "list_consumer_group_offsets_metadata"),
@@ -105,10 +108,17 @@ def public(kind: type) -> set[str]:
 
 
 def test_every_method_is_in_a_table() -> None:
-    assert public(Admin) == WITH_ERRORS.keys() | IN_RESULT.keys() | OF_ONE.keys()
+    methods = public(Admin) | public(AclCalls)
+    assert methods == WITH_ERRORS.keys() | IN_RESULT.keys() | OF_ONE.keys()
     assert public(Each) == OF_EACH.keys()
-    with_errors = {name for name in public(Admin) if "errors" in inspect.signature(getattr(Admin, name)).parameters}
-    assert with_errors == WITH_ERRORS.keys() | {"list_consumer_groups", "telemetry_clients", "lag"}
+    with_errors = {name for name in methods if "errors" in inspect.signature(getattr(Admin, name)).parameters}
+    assert with_errors == WITH_ERRORS.keys() | {
+        "list_consumer_groups",
+        "telemetry_clients",
+        "lag",
+        "create_acls",
+        "delete_acls",
+    }
 
 
 def ran(broker: LocalBroker, call: Callable[[Admin], Awaitable[Any]]) -> Any:

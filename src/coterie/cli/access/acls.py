@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,10 +20,12 @@ from coterie.authorizer.acls import (
 from coterie.authorizer.authorizer import Authorizer
 from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.invocation import broker_option, json_option, run, show
+from coterie.cli.parts.partial_results import end_with
 from coterie.console.terminal import write_line
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_access import AccessRuling, AclRow
+    from coterie.client.errors import KafkaError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPERATIONS = [operation.name for operation in AclOperation if operation > AclOperation.ANY]
@@ -96,6 +98,16 @@ def _show(acls: list[Acl], as_json: bool, none: str) -> None:
     show(rows, as_json, _HEADERS, [tuple(row.values()) for row in rows], none)
 
 
+def _show_done(acls: list[Acl], as_json: bool, none: str, refused: Mapping[Any, KafkaError]) -> None:
+    """What was done, and a sentence for each refusal; exits with 1 where there is one."""
+    if acls or not refused:
+        _show(acls, as_json, none)
+    end_with(
+        f"{key.operation.name} on {key.resource_type.name.lower()} {key.name}: {error}" if acls else str(error)
+        for key, error in refused.items()
+    )
+
+
 @click.group(
     cls=CommandGroup,
     epilog="""\b
@@ -153,12 +165,14 @@ def add(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **en
 
     entries = [_entry(operation, **entry) for operation in operations]
 
+    refused: dict[Acl, KafkaError] = {}
+
     async def ask() -> None:
         async with Admin(client) as admin:
-            await admin.create_acls(entries)
+            await admin.create_acls(entries, errors=refused)
 
     run(ask())
-    _show(entries, as_json, "")
+    _show_done([entry for entry in entries if entry not in refused], as_json, "", refused)
 
 
 @acls.command()
@@ -174,11 +188,13 @@ def remove(client: dict[str, str], as_json: bool, operations: tuple[str, ...], *
 
     filters = [AclFilter(*_entry(operation, **entry)) for operation in operations]
 
+    refused: dict[AclFilter | Acl, KafkaError] = {}
+
     async def ask() -> list[Acl]:
         async with Admin(client) as admin:
-            return await admin.delete_acls(filters)
+            return await admin.delete_acls(filters, errors=refused)
 
-    _show(run(ask()), as_json, "there were no such ACLs")
+    _show_done(run(ask()), as_json, "there were no such ACLs", refused)
 
 
 def _entry(

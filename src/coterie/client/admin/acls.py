@@ -15,6 +15,7 @@ from coterie.wire.messages.security.delete_acls import DeleteAclsFilter, DeleteA
 from coterie.wire.messages.security.describe_acls import DescribeAclsRequest
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class AclCalls:
@@ -40,9 +41,10 @@ class AclCalls:
         )
 
     @repeated
-    async def create_acls(self, acls: Iterable[Acl]) -> None:
+    async def create_acls(self, acls: Iterable[Acl], *, errors: dict[Acl, KafkaError] | None = None) -> None:
         """Creates ACLs; one that exists stays. Raises the KafkaError of the first that is refused, and then the others are
-        created: INVALID_REQUEST for one that cannot be; and as `describe_acls`, where the right is to ALTER the cluster.
+        created: INVALID_REQUEST for one that cannot be; and as `describe_acls`, where the right is to ALTER the cluster. With
+        ``errors`` each that is refused is put there with its error instead.
 
         >>> topic, read = AclResourceType.TOPIC, AclOperation.READ
         >>> acl = Acl(topic, "orders", PatternType.LITERAL, "User:alice", "*", read, Permission.ALLOW)
@@ -50,30 +52,48 @@ class AclCalls:
         >>> await admin.describe_acls() == [acl]
         True
         """
+        given = _each(acls, Acl, "acls")
         creations = [
             AclCreation(a.resource_type, a.name, a.pattern_type, a.principal, a.host, a.operation, a.permission)
-            for a in _each(acls, Acl, "acls")
+            for a in given
         ]
         response = await self._cluster.request_controller(CreateAclsRequest(creations), lambda r: r.results)
-        for result in response.results:
-            check(result.error_code, result.error_message)
+        for acl, result in zip(given, response.results, strict=True):
+            _succeeded(acl, result, errors)
 
     @repeated
-    async def delete_acls(self, filters: Iterable[AclFilter]) -> list[Acl]:
-        """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does.
+    async def delete_acls(
+        self, filters: Iterable[AclFilter], *, errors: dict[AclFilter | Acl, KafkaError] | None = None
+    ) -> list[Acl]:
+        """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does;
+        ``errors`` receives the filters that are refused, and the ACLs that are not deleted.
 
         >>> await admin.delete_acls([AclFilter(principal="User:alice")])
         []
         """
-        wanted = [DeleteAclsFilter(*_filter(one)) for one in _each(filters, AclFilter, "filters")]
+        given = _each(filters, AclFilter, "filters")
+        wanted = [DeleteAclsFilter(*_filter(one)) for one in given]
         response = await self._cluster.request_controller(DeleteAclsRequest(wanted), lambda r: r.filter_results)
         deleted = set()
-        for result in response.filter_results:
-            check(result.error_code, result.error_message)
-            for entry in result.matching_acls:
-                check(entry.error_code, entry.error_message)
-                deleted.add(_acl((entry.resource_type, entry.resource_name, entry.pattern_type), entry))
+        for one, result in zip(given, response.filter_results, strict=True):
+            if _succeeded(one, result, errors):
+                for entry in result.matching_acls:
+                    acl = _acl((entry.resource_type, entry.resource_name, entry.pattern_type), entry)
+                    if _succeeded(acl, entry, errors):
+                        deleted.add(acl)
         return sorted(deleted)
+
+
+def _succeeded(key: K, result: Any, errors: dict[K, KafkaError] | None) -> bool:
+    """Raises KafkaError where there is no ``errors`` to receive it."""
+    try:
+        check(result.error_code, result.error_message)
+    except KafkaError as error:
+        if errors is None:
+            raise
+        errors[key] = error
+        return False
+    return True
 
 
 def _each(values: Iterable[T], kind: type[T], name: str) -> list[T]:

@@ -234,11 +234,15 @@ class BlockingAdmin(BlockingClient[Admin]):
         an authorizer, CLUSTER_AUTHORIZATION_FAILED without the right to DESCRIBE the cluster."""
         return self._await(self._client.describe_acls, wanted)
 
-    def create_acls(self, acls: Iterable[Acl]) -> None:
+    def create_acls(self, acls: Iterable[Acl], *, errors: dict[Acl, KafkaError] | None = None) -> None:
         """Creates ACLs; one that exists stays. Raises the KafkaError of the first that is refused, and then the others are
-        created: INVALID_REQUEST for one that cannot be; and as `describe_acls`, where the right is to ALTER the cluster."""
-        self._await(self._client.create_acls, acls)
+        created: INVALID_REQUEST for one that cannot be; and as `describe_acls`, where the right is to ALTER the cluster. With
+        ``errors`` each that is refused is put there with its error instead."""
+        self._await(self._client.create_acls, acls, errors=errors)
 
-    def delete_acls(self, filters: Iterable[AclFilter]) -> list[Acl]:
-        """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does."""
-        return self._await(self._client.delete_acls, filters)
+    def delete_acls(
+        self, filters: Iterable[AclFilter], *, errors: dict[AclFilter | Acl, KafkaError] | None = None
+    ) -> list[Acl]:
+        """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does;
+        ``errors`` receives the filters that are refused, and the ACLs that are not deleted."""
+        return self._await(self._client.delete_acls, filters, errors=errors)
