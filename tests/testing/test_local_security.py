@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from coterie.authentication.mechanisms import MECHANISMS
 from coterie.client.blocking import BlockingConsumer
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
-from coterie.client.security import MECHANISMS, Security
+from coterie.client.security import Security
 from coterie.testing import ErrorCode, LocalBroker, RemoteBroker, allow
 
 BROKER_MECHANISMS = [name for name in MECHANISMS if name != "OAUTHBEARER"]

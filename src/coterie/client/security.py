@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER = "OAUTHBEARER"
-MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 Login = Generator[tuple[Message, type[Message]], Any, int]  # returns how long it lasts (ms), 0 for ever
 TokenCallback = Callable[[], str]

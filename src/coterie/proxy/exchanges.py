@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.authentication.mechanisms import TOKENS
 from coterie.proxy.heads import SASL_HANDSHAKE, RequestHead
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 
-# SaslHandshake version 0 is followed by tokens without a header, so many by mechanism; then requests come again.
-_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
-_EVERY_TOKEN = 2**31
+_EVERY_TOKEN = 2**31  # of a mechanism that is not known: no request comes any more
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +45,8 @@ class Exchanges:
         self._tokens_waiting += 1
 
     def tokens_follow(self, handshake: SaslHandshakeRequest) -> None:
-        """The client has sent a SaslHandshake of version 0."""
-        self.tokens_left = _TOKENS.get(handshake.mechanism, _EVERY_TOKEN)
+        """The client has sent a SaslHandshake of version 0: tokens without a header follow, then requests again."""
+        self.tokens_left = TOKENS.get(handshake.mechanism, _EVERY_TOKEN)
 
     def responded(self, correlation_id: int) -> Exchange | None:
         """The exchange whose response begins; None for one that no request has asked for, and for a SASL token. Earlier

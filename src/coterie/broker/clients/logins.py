@@ -9,10 +9,11 @@ from functools import lru_cache, partial
 from coterie.authentication.credentials import HASHES, ScramCredential
 from coterie.authentication.exchange import Exchange, begin
 from coterie.authentication.jaas import BadJaas, users_of
+from coterie.authentication.mechanisms import MECHANISMS
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.users_file import UsersFiles
 from coterie.broker.settings import BrokerSettings, SettingError
-from coterie.broker.settings.security_table import MECHANISMS, SecurityConfig
+from coterie.broker.settings.security_table import SecurityConfig
 
 LONG = frozenset({"PLAIN", "OAUTHBEARER"})  # whose steps take milliseconds, for a thread
 _NONCE_BYTES = 24

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.authentication.mapping_rules import BadRules, parse_rules
-from coterie.broker.settings.setting import BrokerSetting, Update
+from coterie.authentication.mechanisms import MECHANISMS
+from coterie.broker.settings.setting import BrokerSetting, Update, row
 from coterie.configuration import (
     BOOLEAN,
     INT,
@@ -22,7 +23,6 @@ from coterie.configuration import (
     Rule,
     ValueType,
     at_least,
-    declared,
     one_of,
     settings_of,
 )
@@ -30,7 +30,6 @@ from coterie.configuration import (
 T = TypeVar("T")
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _OF_LISTENER = re.compile(
     rf"listener\.name\.(?P<listener>[^.]+)\.(?:(?P<mechanism>{'|'.join(MECHANISMS).lower()})\.)?(?P<setting>.+)"
 )
@@ -55,7 +54,7 @@ def _security(
     *,
     update: Update = Update.PER_BROKER,
 ) -> T:
-    return declared(BrokerSetting("", value_type, default, rule, documentation, update=update))
+    return row(value_type, default, documentation, rule, update)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from coterie.configuration import Setting
+from coterie.configuration import Rule, Setting, ValueType, declared
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -24,3 +25,14 @@ class BrokerSetting(Setting[T_co]):
     """``update``: when AlterConfigs may change it, as DescribeConfigs reports by its read-only flag."""
 
     update: Update = Update.READ_ONLY
+
+
+def row(
+    value_type: ValueType[T],
+    default: T,
+    documentation: str,
+    rule: Rule | None = None,
+    update: Update = Update.READ_ONLY,
+) -> T:
+    """The field of a class of the broker's settings: its row, to the type checker its value."""
+    return declared(BrokerSetting("", value_type, default, rule, documentation, update=update))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
+from coterie.authentication.mechanisms import MECHANISMS
 from coterie.client.errors import ConfigError
-from coterie.client.security import MECHANISMS, OAUTHBEARER, PROTOCOLS, Security, TokenCallback, jaas_login
+from coterie.client.security import OAUTHBEARER, PROTOCOLS, Security, TokenCallback, jaas_login
 from coterie.client.serialization import DeserializerLike, SerializerLike
 from coterie.client.settings.protocols import require_allowed
 from coterie.client.settings.types import (
@@ -51,7 +52,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 D = TypeVar("D", bound=Declaration)
 
-CONSUMER_PROTOCOL = "consumer"
 EVERY, CONSUMER, SHARE, PRODUCER = "every client", "consumer", "share consumer", "producer"
 SECURITY = "TLS and SASL (every client)"
 _NOT_EMPTY = Rule("a text that is not empty", lambda value: value != "")
