@@ -237,7 +237,7 @@ def _become_streams(
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a streams group.")
     outcome = decide_streams_heartbeat(StreamsGroup(group.group_id), False, request, ctx, config)
     if exists:
-        outcome.events.insert(0, e.GroupRemoved(Cause("upgraded"), group.protocol_type is not None))
+        outcome.events.insert(0, e.GroupRemoved(Cause("became_streams"), group.protocol_type is not None))
     return outcome
 
 

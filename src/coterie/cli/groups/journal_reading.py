@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 # which makes no generation, and another coordinator.
 _CLASSIC_EVENTS = ("stable", "empty", "member_replaced")
 _CONSUMER_EVENTS = ("epoch_raised", "target_computed")  # a consumer group's generation: its causes, then what moves
-HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, "group_removed", "coordinator_moved", "pattern_seen"})
+_OTHERS = ("group_removed", "coordinator_moved", "pattern_seen", "tasks_restored")
+HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, *_OTHERS})
 
 
 async def read_journal(

@@ -66,6 +66,7 @@ EVENTS = {
     "target_computed": "the target assignment of the group epoch is computed; `moved` is what it changes",
     "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
     "member_reconciled": "a member released and was assigned the partitions in `moved`",
+    "tasks_restored": "a member of a streams group restores tasks, or has restored them; the causes' reasons have which",
     "records_archived": "records of a share group are archived although nobody accepted them; the cause's reason has which",
     "states_changed": "an administrator altered or deleted the offsets of a share group (KIP-932)",
 }
@@ -122,6 +123,9 @@ CAUSE_WORDS = {
         "the settings of the task assignor changed", "the settings of a task assignor changed"
     ),
     "member_replaced": CauseWords("came back under a new member id", "a member came back under a new member id"),
+    "task_restores": CauseWords("restores", "a member began to restore tasks"),
+    "task_restored": CauseWords("has restored", "a member restored tasks"),
+    "became_streams": CauseWords("became a streams group", "the group became a streams group"),
     "upgraded": CauseWords("became a group of the consumer protocol", "the group moved to the consumer protocol"),
     "downgraded": CauseWords("became a group of the classic protocol", "the group moved to the classic protocol"),
     "deleted": CauseWords("deleted by an administrator", "an administrator deleted the group"),

@@ -1,5 +1,5 @@
 """From what happened to a streams group to the journal's lines: what raised the group epoch, what the target assignment moves,
-and of each member which active tasks it is to revoke, has released and was assigned."""
+and of each member which active tasks it is to revoke, has released, was assigned, restores and has restored."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from coterie.coordinator.journal.consumer_lines import because
 from coterie.coordinator.journal.line import MOVED_SHOWN, JournalLine
 from coterie.coordinator.streams import events as s
-from coterie.coordinator.streams.state import CurrentTasks, StreamsGroup
+from coterie.coordinator.streams.state import CurrentTasks, RestoredOffsets, StreamsGroup, StreamsGroupMember
 from coterie.coordinator.streams.tasks import TaskId
+from coterie.text.quantity import quantity
 
 _Owners = dict[TaskId, str]
 
@@ -21,6 +22,7 @@ class StreamsJournalLines:
         self._current: dict[tuple[str, str], CurrentTasks] = {}
         self._last: dict[str, _Owners] = {}
         self._targets: dict[str, _Owners] = {}
+        self._restoring: dict[tuple[str, str], dict[TaskId, int]] = {}  # since when
 
     def loaded(self, group: StreamsGroup) -> None:
         """Takes the tasks from a group that was loaded from the log."""
@@ -46,6 +48,7 @@ class StreamsJournalLines:
                 replaced = cause is not None and cause.kind == "member_replaced"
                 line.event = "member_replaced" if replaced else "member_removed"
                 because(line, cause)
+                self._restoring.pop((group_id, member_id), None)
                 held = _held(self._current.pop((group_id, member_id), None))
                 _move(line, dict.fromkeys(held, (member_id, None)))
             case s.TaskTargetEpochStored() if group.members:  # without members nothing was computed
@@ -56,9 +59,28 @@ class StreamsJournalLines:
                 _move(line, {task: (before.get(task), after.get(task)) for task in changed})
             case s.CurrentTasksStored(member_id, current):
                 return self._reconciled(line, group_id, member_id, current)
+            case s.TasksRestored(member_id, restored):
+                return self._restored(line, group, member_id, restored)
             case _:
                 return False
         return True
+
+    def _restored(self, line: JournalLine, group: StreamsGroup, member_id: str, restored: RestoredOffsets) -> bool:
+        """The tasks of which the member says for the first time that it restores them, and those that it has restored since;
+        most reports have neither."""
+        member = group.members.get(member_id)
+        if member is None:
+            return False
+        key, awaited = (group.group_id, member_id), member.current.awaited
+        before, lags = self._restoring.get(key, {}), restored.lags(awaited)
+        self._restoring[key] = {task: before.get(task, line.time_ms) for task in lags}
+        line.event, line.member, line.member_epoch = "tasks_restored", member_id, member.current.member_epoch
+        for task in sorted(lags.keys() - before.keys()):
+            _add_cause(line, "task_restores", member, f"task {_name(task)}, {quantity(lags[task], 'record')} behind")
+        for task in sorted((before.keys() & awaited) - lags.keys()):
+            taken_s = (line.time_ms - before[task]) // 1000
+            _add_cause(line, "task_restored", member, f"task {_name(task)} in {taken_s} s")
+        return bool(line.causes)
 
     def _reconciled(self, line: JournalLine, group_id: str, member_id: str, current: CurrentTasks) -> bool:
         """A member is asked to revoke tasks, or it released some and got others; one without either is not worth a line unless
@@ -81,6 +103,21 @@ class StreamsJournalLines:
             current.assigned.warmup,
         )
         return bool(moved or replicas or current.member_epoch != before.member_epoch)
+
+
+def _add_cause(line: JournalLine, kind: str, member: StreamsGroupMember, reason: str) -> None:
+    fields = {
+        "kind": kind,
+        "member_id": member.member_id,
+        "client_id": member.metadata.client_id,
+        "group_instance_id": member.metadata.instance_id,
+        "reason": reason,
+    }
+    line.causes.append({name: value for name, value in fields.items() if value})
+
+
+def _name(task: TaskId) -> str:
+    return f"{task[0]}_{task[1]}"
 
 
 def _move(line: JournalLine, moved: Mapping[TaskId, tuple[str | None, str | None]]) -> None:

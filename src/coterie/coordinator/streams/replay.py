@@ -94,6 +94,7 @@ def _metadata_removed(group: StreamsGroup, event: s.StreamsMetadataRemoved, now_
     del group.members[event.member_id]
     group.timers.pop(event.member_id, None)
     group.restored.pop(event.member_id, None)
+    group.restores_since_ms.pop(event.member_id, None)
     instance_id = member.metadata.instance_id
     if instance_id is not None and group.static_members.get(instance_id) == event.member_id:
         del group.static_members[instance_id]
@@ -145,6 +146,9 @@ def _configured(group: StreamsGroup, event: s.TopologyConfigured, now_ms: int) -
 
 def _restored(group: StreamsGroup, event: s.TasksRestored, now_ms: int) -> None:
     group.restored[event.member_id] = event.restored
+    member, since_ms = group.members.get(event.member_id), group.restores_since_ms.get(event.member_id, {})
+    lags = {} if member is None else event.restored.lags(member.current.awaited)
+    group.restores_since_ms[event.member_id] = {task: since_ms.get(task, now_ms) for task in lags}
 
 
 def _shutdown(group: StreamsGroup, event: s.ShutdownRequested, now_ms: int) -> None:

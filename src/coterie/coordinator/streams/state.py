@@ -7,7 +7,7 @@ A member is two values because it is two records: its metadata, which the member
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -98,6 +98,11 @@ class CurrentTasks:
         """Whether the member has everything of that target assignment, and nothing else."""
         return self.state == StreamsMemberState.STABLE and self.member_epoch == assignment_epoch
 
+    @property
+    def awaited(self) -> frozenset[TaskId]:
+        """The tasks that the member is to process: active ones, and those that it warms up."""
+        return self.assigned.warmup | self.assigned.active.keys()
+
     def assignment_epoch(self, task: TaskId) -> int | None:
         """The epoch in which the member got the task as an active one; None where it is not responsible for it."""
         return self.assigned.active.get(task, self.pending_revocation.active.get(task))
@@ -114,10 +119,16 @@ class StreamsGroupMember:
 
 @value
 class RestoredOffsets:
-    """How far a member has restored its tasks: the sums of its changelogs' offsets and of their ends."""
+    """How far a member has restored its tasks: the sums of its changelogs' offsets and of their ends. A task that runs is in
+    neither; one that is on the member's disk alone has no end."""
 
     offsets: Mapping[TaskId, int] = field(default_factory=dict)
     end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+
+    def lags(self, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
+        """Of these tasks the ones that the member restores, and how many records each is behind."""
+        behind = {t: self.end_offsets.get(t, 0) - self.offsets[t] for t in sorted(tasks) if t in self.offsets}
+        return {task: lag for task, lag in behind.items() if lag > 0}
 
 
 @dataclass(slots=True)
@@ -152,6 +163,7 @@ class StreamsGroup(GroupOffsets):
     configured: ConfiguredTopology | None = None
     topics_version: int = -1  # of the broker's metadata that the group epoch stands for; -1: not compared yet
     restored: dict[str, RestoredOffsets] = field(default_factory=dict)
+    restores_since_ms: dict[str, dict[TaskId, int]] = field(default_factory=dict)
     endpoint_epoch: int = 0
     shutdown_member_id: str | None = None  # the member that wants the whole application to stop
     initial_delay_until_ms: int | None = None  # no target assignment before, in a group that was empty

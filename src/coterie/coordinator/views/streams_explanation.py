@@ -19,7 +19,7 @@ from coterie.coordinator.streams.state import (
     StreamsMemberState,
 )
 from coterie.coordinator.streams.target import assignor_name
-from coterie.coordinator.streams.tasks import NO_TASKS, TaskId
+from coterie.coordinator.streams.tasks import NO_TASKS, TaskId, Tasks
 from coterie.text.quantity import listed, quantity
 
 NAMED = 3
@@ -55,25 +55,38 @@ def _waits(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> dict
     current, target = member.current, group.target.get(member.member_id, NO_TASKS)
     if current.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
         owes = "is away, and its instance id has not come back"
+    elif current.is_reconciled_to(group.assignment_epoch):
+        return None
     elif current.state == StreamsMemberState.UNREVOKED_TASKS:
         pending = current.pending_revocation
         ends_ms = group.timers[member.member_id].rebalance_ms
         since_ms = None if ends_ms is None else ends_ms - member.metadata.rebalance_timeout_ms
         long = f" for {_seconds(now_ms - since_ms)}" if since_ms is not None else ""
         owes = f"has not released {_some([*pending.active, *pending.standby, *pending.warmup])}{long}"
-    elif current.state == StreamsMemberState.UNRELEASED_TASKS:
-        missing = target.active - current.assigned.active.keys()
-        owners = sorted({group.owners.active[t] for t in missing if t in group.owners.active})
-        owes = "gets its tasks with its next heartbeat"
-        if owners:
-            owes = f"waits for {_some(missing)}, which {', '.join(owners)} {'has' if len(owners) == 1 else 'have'}"
-        elif not missing:
-            owes = "waits for standby tasks that another member of its process has"
-    elif current.is_reconciled_to(group.assignment_epoch):
-        return None
-    else:
+    elif current.member_epoch != group.assignment_epoch:
         owes = f"has not sent a heartbeat since the target of epoch {group.assignment_epoch} was computed"
+    else:
+        owes = _awaits(group, member, target) or "gets its tasks with its next heartbeat"
     return {"member_id": member.member_id, "client_id": member.metadata.client_id, "owes": owes}
+
+
+def _awaits(group: StreamsGroup, member: StreamsGroupMember, target: Tasks) -> str:
+    """The tasks that the member waits for, with the members that have them; "" where none has."""
+    current = member.current
+    missing = (target.active - current.assigned.active.keys()) | (target.standby - current.assigned.standby)
+    holders: dict[str, None] = {}
+    awaited: set[TaskId] = set()
+    for other in group.members.values():
+        same_process = other.metadata.process_id == member.metadata.process_id
+        for held in (other.current.assigned, other.current.pending_revocation):
+            tasks = held.active.keys() & target.active
+            tasks |= (held.active.keys() | held.standby | held.warmup) if same_process else set()
+            if other.member_id != member.member_id and tasks & missing:
+                holders[other.member_id] = None
+                awaited |= tasks & missing
+    if not holders:
+        return ""
+    return f"waits for {_some(awaited)}, which {listed(list(holders), NAMED)} {'has' if len(holders) == 1 else 'have'}"
 
 
 def _some(tasks: Iterable[TaskId]) -> str:
@@ -105,6 +118,7 @@ def _next_timeout(group: StreamsGroup, now_ms: int) -> dict[str, Any] | None:
 def _verdict(group: StreamsGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
     """One sentence for a person."""
     delay_ms = group.initial_delay_until_ms
+    restoring = [text for m in group.members.values() for text in _restoring(group, m, now_ms)]
     match group.phase:
         case StreamsGroupState.NOT_READY if group.configured is not None and group.configured.problem is not None:
             return f"no member gets a task: {group.configured.problem.detail}"
@@ -121,27 +135,24 @@ def _verdict(group: StreamsGroup, waiting_for: list[dict[str, Any]], now_ms: int
         case StreamsGroupState.RECONCILING:
             late = [f"{w['member_id']} {w['owes']}" for w in waiting_for]
             more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
-            return "; ".join(late[:NAMED]) + more
+            text = "; ".join(late[:NAMED]) + more
+            return f"{text}; {listed(restoring, NAMED)}" if restoring else text
         case StreamsGroupState.STABLE:
             members = quantity(len(group.members), "member")
             text = f"no rebalance is under way: each of {members} has its tasks of epoch {group.assignment_epoch}"
-            restoring = [text for m in group.members.values() for text in _restoring(group, m)]
             return f"{text}; {listed(restoring, NAMED)}" if restoring else text
     kept = quantity(len(group.offsets), "committed offset") if group.offsets else "no committed offsets"
     return f"the group has no members and {kept}"
 
 
-def _restoring(group: StreamsGroup, member: StreamsGroupMember) -> list[str]:
-    """The tasks of a member whose state is behind, by what the member last reported."""
-    restored = group.restored.get(member.member_id, RestoredOffsets())
-    behind = {
-        task: end - restored.offsets.get(task, 0)
-        for task, end in restored.end_offsets.items()
-        if end > restored.offsets.get(task, 0)
-    }
+def _restoring(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> list[str]:
+    """The tasks that a member is to process and restores, by what it last reported."""
+    lags = group.restored.get(member.member_id, RestoredOffsets()).lags(member.current.awaited)
+    since_ms = group.restores_since_ms.get(member.member_id, {})
     return [
-        f"task {name} restores on {member.metadata.client_id or member.member_id}, {quantity(lag, 'record')} behind"
-        for name, lag in ((task_names([task])[0], lag) for task, lag in sorted(behind.items()))
+        f"task {task_names([task])[0]} restores on {member.metadata.client_id or member.member_id} "
+        f"for {_seconds(now_ms - since_ms.get(task, now_ms))}, {quantity(lag, 'record')} behind"
+        for task, lag in lags.items()
     ]
 
 
@@ -169,5 +180,5 @@ def _member(group: StreamsGroup, member: StreamsGroupMember, now_ms: int, config
         "warmup": task_names(current.assigned.warmup),
         "revokes": task_names(current.pending_revocation.active),
         "target": task_names(target.active),
-        "restoring": _restoring(group, member),
+        "restoring": _restoring(group, member, now_ms),
     }

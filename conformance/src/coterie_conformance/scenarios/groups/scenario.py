@@ -79,6 +79,7 @@ class ScenarioRun:
         self._asked = 0
         self._ids_given: set[str] = set()
         self._fail_append: ErrorCode | None = None
+        self._requests = dict(REQUESTS)
         self._verbs: dict[str, Callable[[list[str], dict[str, str]], None]] = {
             "config": self._config,
             "fetch": self._fetch,
@@ -107,12 +108,14 @@ class ScenarioRun:
         words = line.split()
         options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
         plain_words = [w for w in words[1:] if "=" not in w]
-        if words[0] in REQUESTS:
+        if words[0] in self._requests:
             self._ask(words[0], plain_words, options)
         elif words[0] in self._verbs:
             self._verbs[words[0]](plain_words, options)
         else:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted([*REQUESTS, *self._verbs]))}")
+            raise ScenarioError(
+                f"{words[0]!r} is not a step; there are {', '.join(sorted([*self._requests, *self._verbs]))}"
+            )
         self._check()
         return self.trace
 
@@ -135,7 +138,7 @@ class ScenarioRun:
     # -- the driver ------------------------------------------------------------------------------------------------
 
     def _ask(self, verb: str, words: list[str], options: dict[str, str]) -> None:
-        make, version = REQUESTS[verb]
+        make, version = self._requests[verb]
         who = "admin" if verb in WITHOUT_ACTOR else words.pop(0)
         actor = self._actor(who)
         options.setdefault("actor", who)

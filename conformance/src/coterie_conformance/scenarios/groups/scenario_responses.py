@@ -13,6 +13,7 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupResponse
 from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteResponse
 from coterie.wire.messages.groups.sync_group import SyncGroupResponse
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitResponse
 
 
@@ -37,10 +38,32 @@ def response_text(response: Message) -> str:
             return f"OffsetDelete {_code(response.error_code)}" + _partitions(response)
         case ConsumerGroupHeartbeatResponse():
             return _member(response)
+        case StreamsGroupHeartbeatResponse():
+            return _thread(response)
         case DeleteGroupsResponse():
             return "DeleteGroups " + " ".join(f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results)
         case _:
             raise AssertionError(f"the scenario language has no text for {response}")
+
+
+def _thread(response: StreamsGroupHeartbeatResponse) -> str:
+    text = f"StreamsGroupHeartbeat {_code(response.error_code)}"
+    if response.error_code:
+        return f"{text} {response.error_message or ''}".rstrip()
+    text += f" member={response.member_id} epoch={response.member_epoch}"
+    for role in ("active", "standby", "warmup"):
+        tasks = getattr(response, f"{role}_tasks")
+        if tasks or (tasks is not None and role == "active"):
+            text += f" {role}={'+'.join(f'{t.subtopology_id}_{p}' for t in tasks for p in t.partitions) or '-'}"
+    if response.endpoint_information_epoch:
+        text += f" endpoints@{response.endpoint_information_epoch}"
+    for served in response.partitions_by_user_endpoint or []:
+        roles = ("active", served.active_partitions), ("standby", served.standby_partitions)
+        topics = "".join(f" {role} {t.topic}{t.partitions}" for role, parts in roles for t in parts).replace(", ", ",")
+        text += f" [{served.user_endpoint.host}:{served.user_endpoint.port}{topics}]"
+    for status in response.status or []:
+        text += f" ({status.status_code}: {status.status_detail})"
+    return text
 
 
 def _assignment(data: bytes) -> str:
