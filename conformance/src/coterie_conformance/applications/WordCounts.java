@@ -18,7 +18,6 @@ public class WordCounts {
         p.put("default.key.serde", Serdes.StringSerde.class);
         p.put("default.value.serde", Serdes.StringSerde.class);
         p.put("num.stream.threads", "2");
-        p.put("replication.factor", "1");
         p.put("commit.interval.ms", "100");
         p.put("statestore.cache.max.bytes", "0");
         p.put("repartition.purge.interval.ms", "500");

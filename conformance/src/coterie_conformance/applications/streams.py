@@ -1,4 +1,6 @@
-"""Lines are written, instances and the broker are killed, and the counts are read: each word's are 1, 2, 3, ... once each."""
+"""Lines are written, instances and a broker are killed, and the counts are read: each word's are 1, 2, 3, ... once each.
+
+With the protocol "streams" the broker assigns the tasks (KIP-1071), a standby for each task that has state among them."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pathlib import Path
 from coterie.client import Admin, Consumer, Producer
 from coterie_conformance.applications.strikes import STRIKE_EVERY_S, ApplicationStrikes
 from coterie_conformance.applications.verdict import ApplicationVerdict
-from coterie_conformance.applications.word_counts import built, instance
+from coterie_conformance.applications.word_counts import APPLICATION, built, instance
 from coterie_conformance.histories.run import KillableBroker
 
 EXACTLY_ONCE = "exactly_once_v2"
@@ -23,16 +25,22 @@ _QUIET_MS, _SETTLED_S = 5_000, 120.0
 
 
 def judge(
-    broker: KillableBroker, version: str, folder: Path, seed: int, guarantee: str = EXACTLY_ONCE
+    broker: KillableBroker,
+    version: str,
+    folder: Path,
+    seed: int,
+    guarantee: str = EXACTLY_ONCE,
+    protocol: str = "classic",
 ) -> ApplicationVerdict:
     """Runs that version of Kafka Streams on ``broker``, which is started here and stopped. ``guarantee`` as
-    processing.guarantee. Raises CannotRun."""
+    processing.guarantee, ``protocol`` as group.protocol. Raises CannotRun."""
     command = built(version, folder / "classes")
     rng = random.Random(seed)
     with ApplicationStrikes(broker, rng) as strikes:
         for n in range(_INSTANCES):
-            strikes.processes[f"instance {n}"] = instance(command, strikes.server, folder / f"instance-{n}", guarantee)
-        return asyncio.run(_StreamsStory(strikes, rng).run())
+            state = folder / f"instance-{n}"
+            strikes.processes[f"instance {n}"] = instance(command, strikes.server, state, guarantee, protocol)
+        return asyncio.run(_StreamsStory(strikes, rng, protocol).run())
 
 
 def wrong_counts(lines: Mapping[str, int], counts: Mapping[str, Sequence[int]]) -> list[str]:
@@ -51,7 +59,9 @@ def wrong_counts(lines: Mapping[str, int], counts: Mapping[str, Sequence[int]]) 
 class _StreamsStory:
     strikes: ApplicationStrikes
     rng: random.Random
+    protocol: str
     lines: Counter[str] = field(default_factory=Counter)
+    standbys: set[str] = field(default_factory=set)
 
     async def run(self) -> ApplicationVerdict:
         async with Admin({"bootstrap.servers": self.strikes.server}) as admin:
@@ -63,11 +73,22 @@ class _StreamsStory:
         writing = asyncio.create_task(self._write(over))
         for name in order:
             await asyncio.sleep(STRIKE_EVERY_S)
+            await self._note_standbys()
             await asyncio.to_thread(self.strikes.strike, name)
         await asyncio.sleep(STRIKE_EVERY_S)
         over.set()
         await writing
-        return ApplicationVerdict(order, self.lines.total(), tuple(wrong_counts(self.lines, await self._counts())))
+        wrong = wrong_counts(self.lines, await self._counts())
+        if self.protocol == "streams" and len(self.standbys) < _PARTITIONS:
+            wrong.append(f"of {_PARTITIONS} tasks with state only {sorted(self.standbys)} ever had a standby")
+        return ApplicationVerdict(order, self.lines.total(), tuple(wrong))
+
+    async def _note_standbys(self) -> None:
+        """The tasks that have a standby now."""
+        if self.protocol == "streams":
+            async with Admin({"bootstrap.servers": self.strikes.server}) as admin:
+                group = await admin.describe_consumer_group(APPLICATION)
+            self.standbys |= {task for m in group.members if m.tasks is not None for task in m.tasks.standby}
 
     async def _write(self, over: asyncio.Event) -> None:
         """Lines until it is ``over``; all are acknowledged then."""

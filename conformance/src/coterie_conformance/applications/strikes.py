@@ -34,7 +34,7 @@ class ApplicationStrikes:
 
     @property
     def server(self) -> str:
-        """The broker's HOST:PORT."""
+        """The broker's HOST:PORT; of a cluster that of one broker, which names the others."""
         return format_address(*self._broker.address)
 
     def start(self) -> None:

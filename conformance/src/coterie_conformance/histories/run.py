@@ -4,6 +4,7 @@ for anomalies. The same is done with coterie and with Apache Kafka, which shows 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +18,7 @@ from coterie_conformance.servers.kafka import KafkaBroker
 
 TOPIC, PARTITIONS = "histories", 4
 KILLS, KILLED_EVERY_S = 5, 6.0
-_ABORT_INTERVAL = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
+ABORT_INTERVAL = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
 
 
 class KillableBroker(Protocol):
@@ -32,9 +33,9 @@ class KillableBroker(Protocol):
     def stop(self) -> None: ...
 
 
-def coterie_broker(folder: Path) -> CoterieBroker:
+def coterie_broker(folder: Path, settings: Mapping[str, str] | None = None) -> CoterieBroker:
     """A broker of ours on that folder."""
-    return CoterieBroker(folder, _ABORT_INTERVAL)
+    return CoterieBroker(folder, {**ABORT_INTERVAL, **(settings or {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,9 @@ class JudgedHistory:
     anomalies: tuple[Anomaly, ...]
 
 
-def kafka_broker(version: str, folder: Path) -> KafkaBroker:
+def kafka_broker(version: str, folder: Path, settings: Mapping[str, str] | None = None) -> KafkaBroker:
     """Raises CannotRun."""
-    return KafkaBroker(version, folder, _ABORT_INTERVAL)
+    return KafkaBroker(version, folder, {**ABORT_INTERVAL, **(settings or {})})
 
 
 def judge(broker: KillableBroker, seed: int) -> JudgedHistory:

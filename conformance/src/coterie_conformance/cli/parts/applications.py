@@ -16,20 +16,20 @@ LINES_SHOWN = 10
 
 def applications_part(options: PartOptions) -> Figures:
     """Only what is wrong on coterie counts as failed: on Kafka it would be the application's."""
-    from coterie_conformance.applications import connect, streams
-    from coterie_conformance.histories.run import coterie_broker, kafka_broker
+    from coterie_conformance.applications.stories import APPLICATIONS
 
-    figures, failed = {}, 0
-    for name, application in (("Kafka Streams", streams), ("Kafka Connect", connect)):
-        folder = options.folder / application.__name__.rpartition(".")[2]
-        ours = application.judge(coterie_broker(folder / "coterie"), options.version, folder / "ours", options.seed)
-        _report(f"{name} on coterie", ours)
-        theirs = application.judge(
-            kafka_broker(options.version, folder / "kafka"), options.version, folder / "theirs", options.seed
-        )
-        _report(f"{name} on Kafka {options.version}", theirs)
-        figures[name] = {"coterie": _figures(ours), "kafka": _figures(theirs)}
-        failed += len(ours.wrong)
+    figures: Figures = {}
+    failed = 0
+    for application in APPLICATIONS:
+        if tuple(map(int, options.version.split(".")[:2])) < application.since:
+            continue
+        figures[application.name] = of_one = {}
+        for on, broker in application.brokers(options.version, options.folder / application.folder).items():
+            folder = options.folder / application.folder / f"on-{on.replace(' ', '-')}"
+            verdict = application.judge(broker, options.version, folder, options.seed)
+            _report(f"{application.name} on {on}", verdict)
+            of_one[on] = _figures(verdict)
+            failed += 0 if on == "kafka" else len(verdict.wrong)
     return {"applications": figures, "failed": failed}
 
 
