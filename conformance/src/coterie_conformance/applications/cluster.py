@@ -9,8 +9,8 @@ from pathlib import Path
 
 from coterie.coordinator.partitioning import partition_for
 from coterie_conformance.applications.word_counts import APPLICATION
+from coterie_conformance.cluster.command_cluster import HOST, CommandCluster, command_cluster
 from coterie_conformance.cluster.strikes import OFFSETS_TOPIC
-from coterie_conformance.cluster_clients.command_cluster import HOST, CommandCluster, command_cluster
 from coterie_conformance.servers.kafka import CannotRun
 
 BROKERS = 3

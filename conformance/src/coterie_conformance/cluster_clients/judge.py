@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.client.errors import KafkaError
+from coterie_conformance.cluster.command_cluster import command_cluster
 from coterie_conformance.cluster.mixed import SETTINGS, BrokerKind, NotInTime, mixed_cluster
-from coterie_conformance.cluster_clients.command_cluster import command_cluster
 from coterie_conformance.cluster_clients.kills import BROKERS, GroupKills, KillableCluster, KillsReport
 from coterie_conformance.cluster_clients.outages import OutageFigure, figure, is_slower, slowest_by_kill
 from coterie_conformance.cluster_clients.programs import GROUP_PROGRAMS

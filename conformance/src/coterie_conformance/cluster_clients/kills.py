@@ -16,10 +16,10 @@ from coterie.client import Admin
 from coterie.client.admin_types import GroupState
 from coterie.client.errors import KafkaError
 from coterie.coordinator.partitioning import partition_for
+from coterie_conformance.cluster.command_cluster import CommandCluster
 from coterie_conformance.cluster.java_load import ClientLoad
 from coterie_conformance.cluster.mixed import MixedCluster, NotInTime, in_turn, wait_until
 from coterie_conformance.cluster.strikes import OFFSETS_TOPIC, BrokerRole, committed_offsets, not_delivered
-from coterie_conformance.cluster_clients.command_cluster import CommandCluster
 from coterie_conformance.cluster_clients.outages import GroupOutage, GroupTimes, ObservedKill, outages
 from coterie_conformance.cluster_clients.programs import MEMBERS, GroupProgram, GroupTopic
 from coterie_conformance.histories.operation_history import ClientOperation, PollStep, SendStep, anomalies
