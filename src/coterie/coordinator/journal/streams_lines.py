@@ -66,7 +66,7 @@ class StreamsJournalLines:
         return True
 
     def _restored(self, line: JournalLine, group: StreamsGroup, member_id: str, restored: RestoredOffsets) -> bool:
-        """The tasks of which the member says for the first time that it restores them, and those that it has restored since;
+        """The tasks that the member says for the first time that it restores, and the ones that it has restored since;
         most reports have neither."""
         member = group.members.get(member_id)
         if member is None:

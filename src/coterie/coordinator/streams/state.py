@@ -100,7 +100,7 @@ class CurrentTasks:
 
     @property
     def awaited(self) -> frozenset[TaskId]:
-        """The tasks that the member is to process: active ones, and those that it warms up."""
+        """The tasks that the member is to process: active ones, and warm-ups."""
         return self.assigned.warmup | self.assigned.active.keys()
 
     def assignment_epoch(self, task: TaskId) -> int | None:
