@@ -119,6 +119,7 @@ TOOLS = {
     "kafka-producer-perf-test": Tool(f"{_TOOLS}.ProducerPerformance", server_option=""),
     "kafka-reassign-partitions": Tool(f"{_TOOLS}.reassign.ReassignPartitionsCommand"),
     "kafka-replica-verification": Tool(f"{_TOOLS}.ReplicaVerificationTool", server_option="--broker-list"),
+    "kafka-share-consumer-perf-test": Tool(f"{_TOOLS}.ShareConsumerPerformance"),
     "kafka-share-groups": Tool(f"{_TOOLS}.consumer.group.ShareGroupCommand"),
     "kafka-streams-application-reset": Tool(f"{_TOOLS}.StreamsResetter"),
     "kafka-streams-groups": Tool(f"{_TOOLS}.streams.StreamsGroupCommand"),

@@ -41,6 +41,7 @@ from coterie_conformance.cli.parts.programs import (
 )
 from coterie_conformance.cli.parts.security import VERSIONS as SECURITY_VERSIONS
 from coterie_conformance.cli.parts.security import security_part, security_sentences
+from coterie_conformance.cli.parts.share_clients import share_clients_part, share_clients_sentences
 from coterie_conformance.servers.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie_conformance.tools.our_commands import is_older
 
@@ -359,6 +360,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "members": KafkaPart(members_part, members_sentences, FROM_4_3),
+    "share-clients": KafkaPart(share_clients_part, share_clients_sentences, FROM_4_3),
     "observe": KafkaPart(observe_part, observe_sentences, OBSERVED_VERSIONS),
     "proxy": KafkaPart(proxy_part, proxy_sentences, PROXIED_VERSIONS),
     "predict": KafkaPart(predict_part, predict_sentences, (DEPLOYED_VERSION,)),
