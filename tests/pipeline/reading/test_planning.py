@@ -96,6 +96,7 @@ def test_options_are_read_by_their_names_in_any_case() -> None:
         ({"subscribe": "t", "kafka.security.protocol": "SASL_SSL"}, "needs sasl.username and sasl.password"),
         ({"subscribe": "t", "kafka.ssl.truststore.type": "JKS"}, "must be PEM here"),
         ({"subscribe": "t", "mode": "both"}, "mode must be assign or group"),
+        ({"subscribe": "t", "mode": "share"}, "mode cannot be share: .*; use mode=group"),
         ({"subscribe": "t", "mode": "group"}, "mode=group is for streams"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": "now"}, "must be JSON like"),
         ({"subscribe": "t", "assign": "{}"}, "exactly one"),

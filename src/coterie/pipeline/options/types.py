@@ -85,6 +85,13 @@ def _word(*words: str) -> ValueType[str]:
     return ValueType(Kind.STRING, " or ".join(words), read)
 
 
+def _mode(value: object) -> str:
+    if STRING.read(value).lower() == "share":
+        why = "a task's records can be accepted by its own member alone, which has left when Spark commits the batch"
+        raise UnfitValue(f"cannot be share: {why}; use mode=group")
+    return _word("assign", "group").read(value)
+
+
 def _count(value: object) -> int:
     number = LONG.read(value)
     if number < 1:
@@ -111,6 +118,6 @@ END = ValueType(Kind.STRING, 'latest or JSON like {"topic":{"0":23,"1":-1}}', _o
 TIMESTAMP = ValueType(Kind.LONG, "a time in milliseconds since 1970", LONG.read)
 TIMESTAMPS = ValueType(Kind.STRING, 'JSON like {"topic":{"0":1700000000000}}', _by_partition)
 STRATEGY = _word("error", "latest")
-MODE = _word("assign", "group")
+MODE = ValueType(Kind.STRING, "assign or group", _mode)
 COUNT = ValueType(Kind.LONG, "a positive whole number", _count)
 DURATION_S = ValueType(Kind.STRING, "a time such as 500ms, 30s, 15m, 2h, 1d; a number alone is ms", _duration_s)
