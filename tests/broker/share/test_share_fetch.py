@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.share import waiting_share_fetch
 from coterie.client import Producer
 from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
@@ -322,3 +323,28 @@ def test_without_the_feature_nothing_is_served() -> None:
         assert (await member.acknowledge({0: []})).error_code == ErrorCode.UNSUPPORTED_VERSION
 
     in_share_world(story)
+
+
+def test_a_fetch_reads_little_more_than_it_acquires(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch names no limit in bytes: of 400 batches one acquires five and does not read the rest; records beyond the first
+    piece are found."""
+    read: list[int] = []
+    before = waiting_share_fetch.read_visible
+
+    def read_visible(*arguments: Any, **options: Any) -> bytes:
+        records = before(*arguments, **options)
+        read.append(len(records))
+        return records
+
+    monkeypatch.setattr(waiting_share_fetch, "read_visible", read_visible)
+    monkeypatch.setattr(waiting_share_fetch, "FIRST_READ_BYTES", 512, raising=False)
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member(max_records=5, batch_size=5)
+        assert await member.acquired([0]) == [(0, 0, 4, 1)]
+        assert sum(read) < 1_000
+        everything = await share.member("c2", max_records=500)
+        assert await everything.acquired([0]) == [(0, 5, 399, 1)]
+        assert max(read) > 20_000
+
+    in_share_world(story, records=400)

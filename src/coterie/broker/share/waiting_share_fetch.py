@@ -17,6 +17,8 @@ from coterie.records.batch import BatchHeader, batches
 from coterie.share.acquiring import RECORD_LIMIT, Acquired, Acquiring, LogBatch
 from coterie.wire.errors import ErrorCode, Refusal
 
+FIRST_READ_BYTES, READ_GROWTH = 131_072, 4
+
 
 @dataclass(frozen=True, slots=True)
 class ShareFetching:
@@ -140,11 +142,7 @@ class WaitingShareFetch:
         log, offset = hosted.partition.log, hosted.state.next_fetch_offset()
         try:
             hosted.partition.check_leader()
-            aborted: list[Aborted] = []
-            if self._fetching.reads_committed:
-                records, aborted = read_committed(log, offset, max_bytes, at_least_one=first)
-            else:
-                records = read_visible(log, offset, max_bytes, at_least_one=first)
+            return self._acquirable(hosted, offset, max_bytes, first)
         except Refusal as refusal:
             if refusal.code is ErrorCode.OFFSET_OUT_OF_RANGE and offset < log.log_start_offset:
                 hosted.log_start_moved(log.log_start_offset)
@@ -153,7 +151,25 @@ class WaitingShareFetch:
         except OSError as error:
             self._log_lines.warning("%s cannot be read: %s", log.directory, error)
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        return _Read(offset, records, [_log_batch(header, aborted) for _, header in batches(records)])
+
+    def _acquirable(self, hosted: HostedSharePartition, offset: int, max_bytes: int, first: bool) -> _Read:
+        """From ``offset`` on what can be acquired: to the end of the window, and the most records beyond it. A fetch names no
+        such limit in bytes, so it is read in pieces that grow."""
+        log, fetching = hosted.partition.log, self._fetching
+        last = max(hosted.state.end_offset, offset) + fetching.max_records
+        size, aborted = max(FIRST_READ_BYTES, fetching.min_bytes), list[Aborted]()
+        while True:
+            size = min(size, max_bytes)
+            if fetching.reads_committed:
+                records, aborted = read_committed(log, offset, size, at_least_one=first)
+                end = log.last_stable_offset
+            else:
+                records, end = read_visible(log, offset, size, at_least_one=first), log.high_watermark
+            log_batches = [_log_batch(header, aborted) for _, header in batches(records)]
+            reached = log_batches[-1].last if log_batches else offset - 1
+            if size == max_bytes or reached >= min(last, end - 1):
+                return _Read(offset, records, log_batches)
+            size *= READ_GROWTH
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
