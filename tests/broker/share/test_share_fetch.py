@@ -10,6 +10,7 @@ import pytest
 
 from coterie.broker.share import waiting_share_fetch
 from coterie.client import Producer
+from coterie.log.reading import read_visible
 from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
 from coterie_conformance.share_stories.raw_member import (
@@ -329,14 +330,13 @@ def test_a_fetch_reads_little_more_than_it_acquires(monkeypatch: pytest.MonkeyPa
     """A fetch names no limit in bytes: of 400 batches one acquires five and does not read the rest; records beyond the first
     piece are found."""
     read: list[int] = []
-    before = waiting_share_fetch.read_visible
 
-    def read_visible(*arguments: Any, **options: Any) -> bytes:
-        records = before(*arguments, **options)
+    def counted(*arguments: Any, **options: Any) -> bytes:
+        records = read_visible(*arguments, **options)
         read.append(len(records))
         return records
 
-    monkeypatch.setattr(waiting_share_fetch, "read_visible", read_visible)
+    monkeypatch.setattr(waiting_share_fetch, "read_visible", counted)
     monkeypatch.setattr(waiting_share_fetch, "FIRST_READ_BYTES", 512, raising=False)
 
     async def story(share: ShareWorld) -> None:

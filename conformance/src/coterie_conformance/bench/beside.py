@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coterie.certify.settling import wait_for_coordinator
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import clients, consumer_groups
+from coterie_conformance.bench import clients, consumer_groups, share_groups
 from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import SECONDS, Measurement, broker, idle_mb, resident_mb
 from coterie_conformance.bench.rebalance import rebalance_ms, settled_crew
@@ -24,12 +24,16 @@ PRODUCERS, SMALL_PARTITIONS = 100, 1000
 FILLED_BATCHES = 100  # of a megabyte each, for the consumer
 HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a connection each
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
+SHARED = {100: 400_000, 1: 20_000}  # records in each batch -> how many a member of a share group accepts
+SHARE_ROUNDS = 3  # on either side; the best of them
 BROKER_CORE, DRIVER_CORE = 0, 1
 KAFKA_SETTINGS = {
     "offsets.topic.num.partitions": "50",  # the default of both; the harness starts Kafka with one
     "group.coordinator.append.linger.ms": "0",
     "socket.listen.backlog.size": "5000",
     "max.connections": "20000",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
 }
 
 Address = tuple[str, int]
@@ -153,6 +157,28 @@ def beside_consumer_groups(folder: Path) -> Iterator[Measurement]:
             yield Measurement(name, value, unit, theirs[name][0], lower_is_better=unit != "1/s", peer=f"Kafka {KAFKA}")
 
 
+def _of_share_groups(address: Address) -> dict[str, float]:
+    """Records of 100 bytes per second that a member acquires and accepts with its next fetch; the first round warms up."""
+    return {
+        f"records shared and accepted, {batch} in a batch": max(
+            share_groups.accept_rate(address, f"shared-{batch}-{number}", batch, records // 4, records)
+            for number in range(SHARE_ROUNDS)
+        )
+        for batch, records in SHARED.items()
+    }
+
+
+def beside_share_groups(folder: Path) -> Iterator[Measurement]:
+    """Rows of share groups with Kafka's figure beside ours. Raises CannotRun."""
+    with bound(DRIVER_CORE):
+        with kafka(folder, 0) as address:
+            theirs = _of_share_groups(address)
+        with coterie(folder, 0) as (address, _):
+            ours = _of_share_groups(address)
+        for name, value in ours.items():
+            yield Measurement(name, value, "1/s", theirs[name], peer=f"Kafka {KAFKA}")
+
+
 def memory(folder: Path) -> Iterator[Measurement]:
     """The broker's memory per member and per committed offset."""
     members, partitions, groups = 5000, 1000, 100
@@ -175,5 +201,6 @@ def memory(folder: Path) -> Iterator[Measurement]:
 PARTS: dict[str, Callable[[Path], Iterator[Measurement]]] = {
     "kafka": beside,
     "consumer-groups": beside_consumer_groups,
+    "share-groups": beside_share_groups,
     "memory": memory,
 }

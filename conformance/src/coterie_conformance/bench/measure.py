@@ -164,6 +164,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "command-line": lambda folder: _command_line(folder),
     "kafka": lambda folder: _beside("kafka", folder),
     "consumer-groups": lambda folder: _beside("consumer-groups", folder),
+    "share-groups": lambda folder: _beside("share-groups", folder),
     "spark-connector": lambda folder: _spark_connector(folder),
     "cluster": lambda folder: _cluster(folder),
 }
