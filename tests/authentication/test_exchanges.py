@@ -15,7 +15,7 @@ from coterie.authentication.exchange import Authenticated, AuthenticationFailed,
 from coterie.authentication.jaas import BadJaas, jaas_options, users_of
 from coterie.authentication.oauthbearer import InvalidToken, TokenClaims, oauthbearer
 from coterie.authentication.plain import is_password_of, plain
-from coterie.authentication.scram import credential_of, is_password, nobodys, salted, scram
+from coterie.authentication.scram import Account, credential_of, is_password, nobodys, salted, scram
 from coterie.client.errors import KafkaError
 from coterie.client.scram import scram as client_scram
 
@@ -33,7 +33,7 @@ def lookup(mechanism: str, user: str) -> ScramCredential:
 
 
 def scram_server(mechanism: str) -> Exchange:
-    return begin(scram(mechanism, lambda user: lookup(mechanism, user), "of-the-server"))
+    return begin(scram(mechanism, lambda user, _: Account(lookup(mechanism, user), user), "of-the-server"))
 
 
 def login(mechanism: str, user: str, password: str) -> Authenticated:
@@ -73,10 +73,53 @@ def test_scram_with_a_wrong_password_and_an_unknown_user_look_the_same(mechanism
     assert len(nobodys(mechanism, "carol", SECRET).stored_key) == hashlib.new(HASHES[mechanism]).digest_size
 
 
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_scram_by_a_delegation_token(mechanism: str) -> None:
+    """KIP-48: the principal is the token's owner, and the login ends with the token. A user's password is no token's."""
+    asked = []
+
+    def look_up(user: str, is_token: bool) -> Account:
+        asked.append((user, is_token))
+        return Account(credential(mechanism, "hmac" if is_token else "password"), "alice", 7 if is_token else None)
+
+    def log_in(password: str, *, is_token: bool) -> Authenticated:
+        server = begin(scram(mechanism, look_up, "s"))
+        client = client_scram(mechanism, "id", password, "c", is_token=is_token)
+        first = step(server, next(client))
+        assert isinstance(first, bytes)
+        end = step(server, client.send(first))
+        assert isinstance(end, Authenticated)
+        return end
+
+    end = log_in("hmac", is_token=True)
+    assert (end.name, end.expires_ms, end.is_by_token) == ("alice", 7, True)
+    end = log_in("password", is_token=False)
+    assert (end.expires_ms, end.is_by_token) == (None, False)
+    for password, is_token in (("password", True), ("hmac", False)):
+        with pytest.raises(AuthenticationFailed):
+            log_in(password, is_token=is_token)
+    assert asked == [("id", True), ("id", False), ("id", True), ("id", False)]
+
+
+@pytest.mark.parametrize(
+    ("extensions", "is_token"),
+    [(b"", False), (b",tokenauth=true", True), (b",a=b,tokenauth=TRUE", True), (b",tokenauth=false", False)],
+)
+def test_extensions_of_scram(extensions: bytes, is_token: bool) -> None:
+    asked = []
+
+    def look_up(user: str, of_token: bool) -> Account:
+        asked.append(of_token)
+        return Account(credential("SCRAM-SHA-256", "x"), user)
+
+    step(begin(scram("SCRAM-SHA-256", look_up, "s")), b"n,,n=id,r=c" + extensions)
+    assert asked == [is_token]
+
+
 def test_the_example_of_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     kept = credential_of("SCRAM-SHA-256", salted("SCRAM-SHA-256", "pencil", salt, 4096), salt, 4096)
-    server = begin(scram("SCRAM-SHA-256", lambda user: kept, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"))
+    server = begin(scram("SCRAM-SHA-256", lambda user, _: Account(kept, user), "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"))
     assert step(server, b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO") == (
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )

@@ -59,6 +59,7 @@ def test_each_bound_among_the_settings_is_in_the_table() -> None:
         "replica.lag.time.max.ms",
         "controlled.shutdown.max.retries",
         "connections.max.reauth.ms",
+        "delegation.token.max.lifetime.ms",
     }
     bounds = {n for n, s in BROKER_SETTINGS.items() if ".max" in n and not s.no_effect}
     assert bounds - others <= {limit.setting for limit in limits.LIMITS}

@@ -17,11 +17,12 @@ class AuthenticationFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Authenticated:
     """The end of an exchange. ``name``: the principal's; ``token``: the last one for the client; ``expires_ms``: when what the
-    client showed ends, in ms since the epoch, None where it does not."""
+    client showed ends, in ms since the epoch, None where it does not; ``is_by_token``: by a delegation token."""
 
     name: str
     token: bytes = b""
     expires_ms: int | None = None
+    is_by_token: bool = False
 
 
 Exchange = Generator[bytes, bytes, Authenticated]  # begun by `begin`

@@ -7,12 +7,13 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from coterie.authentication.credentials import HASHES, MIN_ITERATIONS, ScramCredential
 from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange
 
 _FIRST = re.compile(
-    r"(?P<header>[ny],(?:a=(?P<authorization>[^,]*))?,)(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[^,]+)(?:,.*)?)"
+    r"(?P<header>[ny],(?:a=(?P<authorization>[^,]*))?,)(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[^,]+)(?:,(?P<extensions>.*))?)"
 )
 _FINAL = re.compile(r"(?P<without>c=(?P<binding>[^,]*),r=(?P<nonce>[^,]*)(?:,.*)?),p=(?P<proof>[^,]*)")
 _SALT_BYTES = 24
@@ -45,15 +46,26 @@ def nobodys(mechanism: str, user: str, secret: bytes) -> ScramCredential:
     return ScramCredential(material[:_SALT_BYTES], MIN_ITERATIONS, material[:size], material[-size:])
 
 
-def scram(mechanism: str, lookup: Callable[[str], ScramCredential], nonce: str) -> Exchange:
-    """``lookup`` returns `nobodys` for an unknown user; ``nonce``: the server's, fresh for each exchange."""
+class Account(NamedTuple):
+    """What a login is checked by. ``name``: the principal's, of a delegation token its owner's; ``expires_ms``: as of
+    `Authenticated`."""
+
+    credential: ScramCredential
+    name: str
+    expires_ms: int | None = None
+
+
+def scram(mechanism: str, lookup: Callable[[str, bool], Account], nonce: str) -> Exchange:
+    """``lookup`` has the name of a user, or the id of a delegation token with True, which the client's extension ``tokenauth``
+    says (KIP-48); it returns an account of `nobodys` for an unknown one. ``nonce``: the server's, fresh for each exchange."""
     first = _FIRST.fullmatch(_text((yield b"")))
     if first is None:
         raise _failed(mechanism)
     user = first["user"].replace("=2C", ",").replace("=3D", "=")
     if first["authorization"] not in (None, "", first["user"]):
         raise AuthenticationFailed("authentication failed: a client cannot act for another user")
-    credential = lookup(user)
+    is_token = "tokenauth=true" in (first["extensions"] or "").lower().split(",")
+    credential, name, expires_ms = lookup(user, is_token)
     whole_nonce = first["nonce"] + nonce
     server_first = f"r={whole_nonce},s={_encoded(credential.salt)},i={credential.iterations}"
     final = _FINAL.fullmatch(_text((yield server_first.encode())))
@@ -64,7 +76,7 @@ def scram(mechanism: str, lookup: Callable[[str], ScramCredential], nonce: str) 
     if not _is_proof(mechanism, credential, signed, final["proof"]) or not is_same:
         raise _failed(mechanism)
     signature = hmac.digest(credential.server_key, signed, HASHES[mechanism])
-    return Authenticated(user, f"v={_encoded(signature)}".encode())
+    return Authenticated(name, f"v={_encoded(signature)}".encode(), expires_ms, is_by_token=is_token)
 
 
 def _is_proof(mechanism: str, credential: ScramCredential, signed: bytes, proof: str) -> bool:

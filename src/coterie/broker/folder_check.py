@@ -7,6 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.broker.clients.acls import read_acls
+from coterie.broker.clients.delegation_tokens import read_tokens
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
@@ -75,7 +77,8 @@ def _check_unused(folder: Path) -> None:
 def _unreadable(fs: FileSystem) -> list[Finding]:
     """What ends a start before the logs are looked at."""
     findings = []
-    for read in (read_identity, KeptConfigs, ClientQuotas, ScramCredentials, Features):
+    readers = (read_identity, KeptConfigs, ClientQuotas, ScramCredentials, Features, read_acls, read_tokens)
+    for read in readers:
         try:
             read(fs)
         except UnreadableFile as error:

@@ -20,6 +20,7 @@ from coterie.broker.cluster.peers.connection import Address
 from coterie.broker.cluster.peers.requests import PeerRequests
 from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.cluster.token_nodes import TokenNodes
 from coterie.broker.cluster.topic_changes import TopicAdministration
 from coterie.broker.cluster.zookeeper.session import OpenSession
 from coterie.broker.cluster.zookeeper.topics import ZooKeeperTopics
@@ -104,6 +105,10 @@ def _follow_entities(node: BrokerNode, member: ClusterMember, applied: AppliedSe
     if node.clients.acls is not None and node.settings.current.authorizer_class_name:
         node.acl_nodes = AclNodes(member.driver.apply, member.driver.acls_written)
         member.driver.acls_changed = node.clients.acls.replace
+    tokens = node.clients.tokens
+    if tokens.limits.secret:
+        node.token_nodes = TokenNodes(member.driver.apply, tokens.put)
+        member.driver.tokens_changed = lambda read: tokens.replace(read.tokens, is_all=read.is_all)
 
 
 def _follow_view(

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.client_entities import ClientEntities
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
+    from coterie.broker.cluster.token_nodes import TokenNodes
     from coterie.broker.cluster.topic_changes import TopicAdministration
     from coterie.broker.transactions.transaction_requests import TransactionRequests
     from coterie.broker.transactions.verified_requests import VerifiedRequests
@@ -90,6 +91,7 @@ class BrokerNode:
         self.entity_settings: EntitySettings | None = None
         self.client_entities: ClientEntities | None = None
         self.acl_nodes: AclNodes | None = None
+        self.token_nodes: TokenNodes | None = None
         self.transaction_requests: TransactionRequests | None = None
         self.verified_requests: VerifiedRequests | None = None
         self.unserved = UnservedRequests()
@@ -300,6 +302,7 @@ class BrokerNode:
                 current.transaction_remove_expired_transaction_cleanup_interval_ms,
                 self._remove_expired_transactional_ids,
             ),
+            (current.delegation_token_expiry_check_interval_ms, self._remove_expired_tokens),
             (COLD_INTERVAL_MS, self.share_coordinator.snapshot_cold),
             (PRUNE_INTERVAL_MS, self.share_coordinator.prune),
             (FLUSH_CHECK_MS, self._flush_due),
@@ -318,6 +321,14 @@ class BrokerNode:
             self.transactions.remove_expired()
         elif self.transaction_requests is not None:
             self.transaction_requests.coordinator.remove_expired()
+
+    def _remove_expired_tokens(self) -> None:
+        """In a cluster the controller does it."""
+        expired = self.clients.tokens.expired(self.clock.now_ms())
+        if self.token_nodes is None:
+            self.clients.tokens.remove(expired)
+        elif self.member is not None and self.member.driver.is_controller:
+            self.token_nodes.remove_soon(expired)
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()

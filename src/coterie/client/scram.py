@@ -16,11 +16,14 @@ MOST_ITERATIONS = 1_000_000  # a server that asks for more would keep us busy
 MOST_DIGITS = len(str(MOST_ITERATIONS))
 
 
-def scram(mechanism: str, username: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
-    """Yields each token to send and is sent each response. Raises KafkaError SASL_AUTHENTICATION_FAILED."""
+def scram(
+    mechanism: str, username: str, password: str, nonce: str, *, is_token: bool = False
+) -> Generator[bytes, bytes, None]:
+    """Yields each token to send and is sent each response. ``is_token``: the user is the id of a delegation token (KIP-48).
+    Raises KafkaError SASL_AUTHENTICATION_FAILED."""
     algorithm = HASHES[mechanism]
     name = username.replace("=", "=3D").replace(",", "=2C")
-    first_bare = f"n={name},r={nonce}"
+    first_bare = f"n={name},r={nonce}{',tokenauth=true' if is_token else ''}"
     server_first = _text((yield f"n,,{first_bare}".encode()))
     fields = _fields(server_first)
     count = fields.get("i", "")

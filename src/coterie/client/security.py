@@ -34,7 +34,8 @@ TokenCallback = Callable[[], str]
 @dataclass(frozen=True, slots=True)
 class Security:
     """Plain data, so that it can travel to a Spark task; secrets stay out of its repr. ``token_callback`` returns a token for
-    each login by OAUTHBEARER, in a thread; ``token_file`` has one, and is read at each login."""
+    each login by OAUTHBEARER, in a thread; ``token_file`` has one, and is read at each login. ``is_token``: username and
+    password are the id and the HMAC of a delegation token (KIP-48)."""
 
     protocol: str = "PLAINTEXT"
     truststore: str | None = None  # PEM file of certificate authorities; None: the system's
@@ -46,6 +47,7 @@ class Security:
     password: str | None = field(default=None, repr=False)
     token_callback: TokenCallback | None = field(default=None, repr=False)
     token_file: str | None = None
+    is_token: bool = False
 
     def context(self) -> ssl.SSLContext | None:
         """None for a connection without TLS. Raises ConfigError for files that cannot be used."""
@@ -91,7 +93,7 @@ class Security:
     def _tokens(self) -> Generator[bytes, bytes, None]:
         username, password = self.username or "", self.password or ""
         if self.mechanism in HASHES:
-            return scram(self.mechanism, username, password, secrets.token_urlsafe(24))
+            return scram(self.mechanism, username, password, secrets.token_urlsafe(24), is_token=self.is_token)
         if self.mechanism == OAUTHBEARER:
             return _bearer(self._token())
         return _plain(username, password)

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 # As often as ZooKeeper's own client; kazoo would wait for a minute in the end, longer than most sessions live.
 _RETRIES = {"max_tries": -1, "max_delay": 1.0}
 # As Kafka's ZkData: consumers of 0.8 write there without a login; and what only brokers may read.
-_OPEN_TO_ALL, _SECRET = "/consumers", "/config/users"
+_OPEN_TO_ALL, _SECRET = "/consumers", ("/config/users", "/delegation_token/tokens")
 _Watched = tuple[str, bool]  # a path, and whether its children are meant
 
 

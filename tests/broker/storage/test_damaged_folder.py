@@ -178,6 +178,7 @@ def test_logs_that_a_full_disk_does_not_close_are_as_after_a_crash() -> None:
         ("altered-configs.json", b"[1]"),
         ("quotas.json", b"x"),
         ("scram_credentials.json", b"{"),
+        ("delegation_tokens.json", b"[{}]"),
     ],
 )
 def test_a_file_that_cannot_be_rebuilt_is_named(tmp_path: Path, name: str, content: bytes) -> None:

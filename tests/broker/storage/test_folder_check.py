@@ -93,3 +93,12 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
         result = check(tmp_path)
     assert result.exit_code == 1
     assert "a broker uses the data folder" in result.output
+
+
+@pytest.mark.parametrize("name", ["acls.json", "delegation_tokens.json", "scram_credentials.json"])
+def test_a_file_that_would_end_the_start_is_named(tmp_path: Path, name: str) -> None:
+    path = written(folder(orderly=True), tmp_path)
+    (path / name).write_bytes(b"[{}]")
+    result = check(path, "--json")
+    assert result.exit_code == 1
+    assert name in {row["file"] for row in json.loads(result.output)["findings"]}

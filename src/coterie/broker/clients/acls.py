@@ -41,7 +41,7 @@ class Acls:
     def __init__(self, fs: FileSystem, config: BrokerConfig, *, is_alone: bool) -> None:
         self._fs = fs
         self._allows_without_acl = config.allow_everyone_if_no_acl_found
-        acls = _read(fs) if is_alone and fs.exists(FILE) else []
+        acls = read_acls(fs) if is_alone else []
         allows = self._allows_without_acl and is_alone
         self.authorizer = Authorizer(acls, _super_users(config.super_users), allows_without_acl=allows)
         self._reported_ms: dict[tuple[object, ...], int] = {}
@@ -92,7 +92,10 @@ def _of_row(row: Mapping[str, Any]) -> Acl:
     )
 
 
-def _read(fs: FileSystem) -> list[Acl]:
+def read_acls(fs: FileSystem) -> list[Acl]:
+    """Of a broker alone. Raises UnreadableFile."""
+    if not fs.exists(FILE):
+        return []
     try:
         return [_of_row(row) for row in checked_files.read_json(fs, FILE, _REMEDY)]
     except (KeyError, TypeError) as error:

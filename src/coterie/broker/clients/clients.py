@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coterie.authentication.delegation_tokens import TokenLimits
 from coterie.broker.clients.acls import Acls
+from coterie.broker.clients.delegation_tokens import DelegationTokens
 from coterie.broker.clients.logins import Logins
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
@@ -17,8 +19,8 @@ from coterie.log.files.filesystem import FileSystem
 
 
 class Clients:
-    """``fs`` has quotas and credentials; ``new_id`` makes the instance ids of clients that push metrics. ``acls``: None
-    without an authorizer. ``is_alone``: the broker keeps quotas and credentials; in a cluster ZooKeeper has them."""
+    """``fs`` has quotas, credentials and tokens; ``new_id`` makes the ids of tokens, and of clients that push metrics.
+    ``acls``: None without an authorizer. ``is_alone``: the broker keeps them; in a cluster ZooKeeper does."""
 
     def __init__(
         self,
@@ -41,5 +43,11 @@ class Clients:
             own.controller_quota_window_num * own.controller_quota_window_size_seconds,
         )
         self.scram_credentials = ScramCredentials(fs, is_alone=is_alone)
-        self.logins = Logins(settings, self.scram_credentials, clock.now_ms)
+        limits = TokenLimits(
+            (own.delegation_token_secret_key or own.delegation_token_master_key or "").encode(),
+            own.delegation_token_max_lifetime_ms,
+            own.delegation_token_expiry_time_ms,
+        )
+        self.tokens = DelegationTokens(fs, limits, new_id, is_alone=is_alone)
+        self.logins = Logins(settings, self.scram_credentials, self.tokens, clock.now_ms)
         self.telemetry = Telemetry(settings.current.telemetry_max_bytes, new_id)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
-from coterie.authentication.credentials import HASHES, ScramCredential
+from coterie.authentication.credentials import HASHES
 from coterie.authentication.exchange import Exchange, begin
 from coterie.authentication.jaas import BadJaas, users_of
 from coterie.authentication.mechanisms import MECHANISMS
+from coterie.broker.clients.delegation_tokens import DelegationTokens
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.users_file import UsersFiles
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.security_table import SecurityConfig
+
+if TYPE_CHECKING:
+    from coterie.authentication.scram import Account
 
 LONG = frozenset({"PLAIN", "OAUTHBEARER"})  # whose steps take milliseconds, for a thread
 _NONCE_BYTES = 24
@@ -22,8 +27,14 @@ _NONCE_BYTES = 24
 class Logins:
     """``now_ms``: since the epoch."""
 
-    def __init__(self, settings: BrokerSettings, credentials: ScramCredentials, now_ms: Callable[[], int]) -> None:
-        self._settings, self._credentials, self._now_ms = settings, credentials, now_ms
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        credentials: ScramCredentials,
+        tokens: DelegationTokens,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._settings, self._credentials, self._tokens, self._now_ms = settings, credentials, tokens, now_ms
         self._secret = os.urandom(32)  # of the credentials that unknown users are given
         self._files = UsersFiles()
 
@@ -66,7 +77,7 @@ class Logins:
 
             from coterie.authentication.scram import scram
 
-            lookup = partial(self._credential, config, mechanism)
+            lookup = partial(self._account, config, mechanism)
             return begin(scram(mechanism, lookup, secrets.token_urlsafe(_NONCE_BYTES)))
         if mechanism == "PLAIN":
             from coterie.authentication.plain import plain
@@ -77,13 +88,15 @@ class Logins:
 
         return begin(oauthbearer(validator(config, self._now_ms)))
 
-    def _credential(self, config: SecurityConfig, mechanism: str, user: str) -> ScramCredential:
-        from coterie.authentication.scram import nobodys
+    def _account(self, config: SecurityConfig, mechanism: str, user: str, is_token: bool) -> Account:
+        from coterie.authentication.scram import Account, nobodys
 
-        kept = self._credentials.credential(user, mechanism)
-        if kept is None and config.coterie_sasl_users_file is not None:
+        if is_token and (token := self._tokens.login(user, mechanism, self._now_ms())) is not None:
+            return token
+        kept = None if is_token else self._credentials.credential(user, mechanism)
+        if kept is None and not is_token and config.coterie_sasl_users_file is not None:
             kept = self._files.credential(config.coterie_sasl_users_file, user, mechanism)
-        return nobodys(mechanism, user, self._secret) if kept is None else kept
+        return Account(nobodys(mechanism, user, self._secret) if kept is None else kept, user)
 
     def _is_password(self, config: SecurityConfig, user: str, password: str) -> bool:
         from coterie.authentication.plain import is_password_of

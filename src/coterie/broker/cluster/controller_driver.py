@@ -16,7 +16,7 @@ from coterie.broker.cluster.peers.connection import Address
 from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
-from coterie.controller import acl_nodes, nodes
+from coterie.controller import acl_nodes, nodes, token_nodes
 from coterie.controller.acl_changes import AclChanges, AclsRead
 from coterie.controller.acl_nodes import AclResource
 from coterie.controller.commands import (
@@ -48,6 +48,7 @@ from coterie.controller.requests import (
     ShutdownAllowed,
     StopReplica,
 )
+from coterie.controller.token_changes import TokenChanges, TokensRead
 from coterie.replication.states import TopicPartition, WriteIsr
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
@@ -97,6 +98,9 @@ class ControllerDriver:
         self._acl_changes = AclChanges(now_ms())
         self._acls_task = ScriptTask(self._acl_changes, self.apply, self._acls_read, now_ms)
         self.acls_changed: Callable[[tuple[Acl, ...]], None] | None = None  # None: the broker has no authorizer
+        self._token_changes = TokenChanges(now_ms())
+        self._tokens_task = ScriptTask(self._token_changes, self.apply, self._tokens_read, now_ms)
+        self.tokens_changed: Callable[[TokensRead], None] | None = None  # None: the broker has no secret for tokens
         self._scripts: list[ScriptTask] = []  # that run
         self._unread, self._is_read = {self._settings_task}, asyncio.Event()
         self._first_ids: asyncio.Future[None] | None = None
@@ -110,12 +114,14 @@ class ControllerDriver:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, open_session: OpenSession) -> None:
-        """Returns once there is a session and the settings, users and ACLs of the cluster are in force, or the reading of them
-        has failed. Raises ZooKeeperError."""
+        """Returns once there is a session and the settings, users, ACLs and tokens of the cluster are in force, or the
+        reading of them has failed. Raises ZooKeeperError."""
         self._session = await open_session(self)
         self._first_ids = asyncio.get_running_loop().create_future()
         if self.acls_changed is not None:
             self._unread.add(self._acls_task)
+        if self.tokens_changed is not None:
+            self._unread.add(self._tokens_task)
         self._begin(self._unread)
         await self._is_read.wait()
 
@@ -163,6 +169,9 @@ class ControllerDriver:
         elif path in acl_nodes.CHANGES.values():
             self._acl_changes.changed(path)
             self._acls_task.wake()
+        elif path == token_nodes.CHANGES:
+            self._token_changes.changed()
+            self._tokens_task.wake()
         else:
             self.machine.changed(path)
             self._controller_task.wake()
@@ -187,7 +196,8 @@ class ControllerDriver:
         self._isr_writer.expired()
         self._config_changes.expired()
         self._acl_changes.expired()
-        for task in (self._controller_task, self._isr_task, self._settings_task, self._acls_task):
+        self._token_changes.expired()
+        for task in (self._controller_task, self._isr_task, self._settings_task, self._acls_task, self._tokens_task):
             task.wake()
 
     # -- as the controller ----------------------------------------------------------------------------------------------
@@ -290,6 +300,11 @@ class ControllerDriver:
         assert self.acls_changed is not None
         self.acls_changed(effect.acls)
         self._was_read(self._acls_task)
+
+    def _tokens_read(self, effect: TokensRead) -> None:
+        assert self.tokens_changed is not None
+        self.tokens_changed(effect)
+        self._was_read(self._tokens_task)
 
     def configure_defaults(self, *, unclean_leader_election_enable: bool, min_insync_replicas: int) -> None:
         """As `ControllerMachine.configure`."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.client_entities import ClientEntities
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
+    from coterie.broker.cluster.token_nodes import TokenNodes
     from coterie.broker.cluster.topic_changes import TopicAdministration
     from coterie.broker.transactions.transaction_requests import TransactionRequests
     from coterie.broker.transactions.verified_requests import VerifiedRequests
@@ -222,12 +223,13 @@ class LogDirServices(Protocol):
 
 
 class ClientServices(Protocol):
-    """For the requests of client quotas, SCRAM credentials, ACLs and client telemetry. ``client_entities`` and ``acl_nodes``
-    are None for a broker alone, which keeps quotas, credentials and ACLs in files."""
+    """For the requests of client quotas, SCRAM credentials, ACLs, delegation tokens and client telemetry. ``client_entities``,
+    ``acl_nodes`` and ``token_nodes`` are None for a broker alone, which keeps all of them in files."""
 
     clients: Clients
     client_entities: ClientEntities | None
     acl_nodes: AclNodes | None
+    token_nodes: TokenNodes | None
     clock: Clock
     turns: Turns
 

@@ -33,8 +33,8 @@ UNNAMED_SOFTWARE = Software()
 class Authentication:
     """The state of SASL of one connection. ``mechanism`` and ``exchange``: by its SaslHandshake. ``session_ends_s``: on the
     loop's clock; the client must have authenticated again by then (KIP-368). ``is_raw``: tokens come as frames without a
-    header, after version 0 of the handshake. ``is_refused``: the connection ends once its response is written. ``changed`` is
-    called when a login begins in such frames, and after each login."""
+    header, after version 0 of the handshake. ``is_refused``: the connection ends once its response is written. ``is_by_token``:
+    the login was by a delegation token. ``changed`` is called when a login begins in such frames, and after each login."""
 
     mechanism: str = ""
     is_complete: bool = False
@@ -42,6 +42,7 @@ class Authentication:
     exchange: Exchange | None = None
     is_raw: bool = False
     is_refused: bool = False
+    is_by_token: bool = False
     changed: Callable[[], None] = lambda: None
 
 

@@ -126,6 +126,13 @@ class BrokerConfig:
         STRING, "", "Principals that may do everything, User:NAME with semicolons between; for an authorizer."
     )
     allow_everyone_if_no_acl_found: bool = row(BOOLEAN, False, "Whether an authorizer allows what no ACL is about.")
+    delegation_token_secret_key: str | None = row(PASSWORD, None, "Signs the tokens, on all brokers the same.")
+    delegation_token_master_key: str | None = row(PASSWORD, None, "As that, by its name before Kafka 2.8.")
+    delegation_token_max_lifetime_ms: int = row(LONG, 604_800_000, "How long a token can be renewed.", at_least(1))
+    delegation_token_expiry_time_ms: int = row(LONG, 86_400_000, "How long a token lives unrenewed.", at_least(1))
+    delegation_token_expiry_check_interval_ms: int = row(
+        LONG, 3_600_000, "How often delegation tokens that have ended are removed.", at_least(1)
+    )
     coterie_inter_broker_addresses: tuple[str, ...] = row(
         LIST,
         (),

@@ -16,6 +16,7 @@ _WITHOUT = {
     "altered-configs.json": "what was altered at run time is no longer in force",
     "client_quotas.json": "there are no quotas",
     "scram_credentials.json": "there are no credentials",
+    "delegation_tokens.json": "there are no delegation tokens",
     "finalized-features.json": "features have the levels of a new cluster",
     "producer_ids": "ids go on beyond every id in the logs",
 }

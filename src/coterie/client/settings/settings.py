@@ -275,9 +275,7 @@ class ClientSettings:
     transactional_id: str | None = _producer(
         STRING, None, "Makes the producer transactional; a newer producer with the same id fences this one.", _NOT_EMPTY
     )
-    transaction_timeout_ms: int = _producer(
-        INT, 60_000, "The coordinator aborts a transaction that is open for longer."
-    )
+    transaction_timeout_ms: int = _producer(INT, 60_000, "The coordinator aborts a transaction that is open longer.")
     security_protocol: str = _security(
         UPPER_CASE, "PLAINTEXT", "How to connect: with TLS or not, with SASL or not.", one_of(*PROTOCOLS)
     )
@@ -295,7 +293,7 @@ class ClientSettings:
     sasl_username: str | None = _security(EXACT_TEXT, None, "The user, for PLAIN and SCRAM.")
     sasl_password: str | None = _security(EXACT_PASSWORD, None, "The password, for PLAIN and SCRAM.")
     sasl_jaas_config: str | None = _security(
-        PASSWORD, None, "User and password as Java's clients write them, in place of the two above."
+        PASSWORD, None, "User and password as Java's clients write them, or a token's, in place of the two above."
     )
     sasl_oauthbearer_token_callback: TokenCallback | None = _security(
         TOKEN_CALLBACK, None, "A function without arguments that returns a token for each login by OAUTHBEARER."
@@ -340,6 +338,7 @@ class ClientSettings:
             password=password,
             token_callback=self.sasl_oauthbearer_token_callback,
             token_file=token_file,
+            is_token=login.get("tokenauth", "").lower() == "true",
         )
 
     def _token_file(self) -> str | None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from coterie.authentication.principal import Principal
 from coterie.authorizer.acls import AclOperation, AclResourceType
 from coterie.broker.handlers.access.access import Access, CheckedRequest, Result
 from coterie.broker.handlers.access.refusals import refused
 from coterie.broker.handlers.administration.alterations import check_broker_name
 from coterie.broker.handlers.cluster import GROUP_KEY, SHARE_FROM, SHARE_KEY, TRANSACTION_KEY
+from coterie.broker.handlers.security import delegation_tokens
 from coterie.broker.settings.kept_configs import ResourceType
 from coterie.broker.storage.topic import INTERNAL_TOPICS, is_legal_name
 from coterie.broker.transactions import added_partitions
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.find_coordinator import SEVERAL_FROM, Coordinator, coordinators_response, keys_of
+from coterie.wire.messages.security.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribeDelegationTokenResponse,
+)
 from coterie.wire.messages.settings.alter_configs import ReplacedResourceResponse
 from coterie.wire.messages.settings.describe_configs import DescribeConfigsResult
 from coterie.wire.messages.settings.incremental_alter_configs import AlterConfigsResourceResponse
@@ -35,6 +41,39 @@ _O, _DENIED = AclOperation, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _OF_TRANSACTIONAL_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _OF_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _CLUSTER_RESOURCES = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS)
+
+
+# -- delegation tokens --------------------------------------------------------------------------------------------------
+
+
+def create_delegation_token(checked: CheckedRequest) -> Result:
+    """CREATE_TOKENS of the user whose the token will be, unless that is the client (KIP-373)."""
+    request, connection = checked.request, checked.call.connection
+    owner, requester = delegation_tokens.owner_of(request, connection.principal), connection.principal
+    is_denied = owner != requester and delegation_tokens.may_request(connection)
+    if is_denied and not checked.access.allows(_O.CREATE_TOKENS, AclResourceType.USER, owner.text):
+        return delegation_tokens.refused_creation(owner, requester, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    return checked.proceed()
+
+
+def describe_delegation_token(checked: CheckedRequest) -> Result:
+    """The client's own tokens; others by DESCRIBE of the token, or DESCRIBE_TOKENS of its owner."""
+    access, principal = checked.access, checked.call.connection.principal
+
+    def is_shown(token: DescribedDelegationToken) -> bool:
+        owner = Principal(token.principal_type, token.principal_name)
+        requester = Principal(token.token_requester_principal_type, token.token_requester_principal_name)
+        renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in token.renewers]
+        return (
+            principal in (owner, requester, *renewers)
+            or access.allows(_O.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.token_id, is_reported=False)
+            or access.allows(_O.DESCRIBE_TOKENS, AclResourceType.USER, owner.text, is_reported=False)
+        )
+
+    def leave_out(response: DescribeDelegationTokenResponse) -> None:
+        response.tokens = [token for token in response.tokens if is_shown(token)]
+
+    return checked.then(leave_out)
 
 
 # -- settings -----------------------------------------------------------------------------------------------------------

@@ -104,6 +104,8 @@ CHECKS: Mapping[int, Check] = {
     34: _cluster(_O.ALTER),
     35: _cluster(_O.DESCRIBE),
     37: topics.create_partitions,
+    38: administration.create_delegation_token,
+    41: administration.describe_delegation_token,
     42: groups.delete_groups,
     43: _cluster(_O.ALTER),
     44: administration.incremental_alter_configs,
@@ -138,8 +140,8 @@ CHECKS: Mapping[int, Check] = {
     30001: _cluster(_O.DESCRIBE),  # ListClients
 }
 
-# SaslHandshake, ApiVersions, SaslAuthenticate, and client metrics; a delegation token is its owner's.
-UNCHECKED = frozenset({17, 18, 36, 38, 39, 40, 41, 71, 72})
+# SaslHandshake, ApiVersions, SaslAuthenticate, and client metrics; a token is renewed and expired by its owner and renewers.
+UNCHECKED = frozenset({17, 18, 36, 39, 40, 71, 72})
 
 
 def authorized(handlers: Mapping[int, Handler]) -> dict[int, Handler]:

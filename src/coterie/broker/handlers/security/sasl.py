@@ -89,7 +89,7 @@ def _completed(
 ) -> SaslAuthenticateResponse:
     connection, logins = call.connection, broker.clients.logins
     session_ms = logins.session_ms(connection.listener.name, state.mechanism, end.expires_ms)
-    state.exchange, state.is_raw, state.is_complete = None, False, True
+    state.exchange, state.is_raw, state.is_complete, state.is_by_token = None, False, True, end.is_by_token
     state.session_ends_s = math.inf if session_ms is None else broker.scheduler.time() + session_ms / 1000
     connection.principal = principal
     state.changed()

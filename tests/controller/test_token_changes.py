@@ -1,0 +1,142 @@
+"""The delegation tokens of a cluster as each broker reads them, and their nodes as Kafka's DelegationTokenManager has them."""
+
+from __future__ import annotations
+
+import json
+
+from coterie.authentication.delegation_tokens import DelegationToken
+from coterie.authentication.principal import USER, Principal
+from coterie.controller import token_nodes
+from coterie.controller.notifications import KEPT_MS
+from coterie.controller.token_changes import TokenChanges, TokensRead
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
+from coterie.laboratory.world import NetworkFaults, World
+from coterie.zookeeper.operations import (
+    ConnectionLost,
+    Create,
+    Delete,
+    List,
+    Operation,
+    SessionExpired,
+    Write,
+    ZooKeeperError,
+)
+
+FOREVER_MS = 10**9
+Read = tuple[dict[str, DelegationToken | None], bool]
+
+
+def token(token_id: str, owner: str = "alice") -> DelegationToken:
+    principal = Principal(USER, owner)
+    return DelegationToken(token_id, principal, principal, (Principal(USER, "b/c"),), 1, 3, 2)
+
+
+A, B = token("a"), token("b", "ünï,cn=x")
+
+
+class Reader:
+    """One broker's machine on a simulated ZooKeeper."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.world.faults = NetworkFaults(0, 0)
+        self.server = ZooKeeperServer(self.world)
+        self.admin = self.server.connect(FOREVER_MS, lambda _: None)
+        self.machine = TokenChanges(self.world.now_ms)
+        self.session = self.server.connect(FOREVER_MS, lambda _: self.machine.changed())
+        self.loses: type[ZooKeeperError] | None = None
+
+    def write(self, *tokens: DelegationToken) -> None:
+        for made in tokens:
+            self.apply(Write(token_nodes.path_of(made.token_id), token_nodes.to_data(made)))
+            self.notify(made.token_id)
+
+    def notify(self, token_id: str) -> None:
+        self.apply(Create(token_nodes.CHANGE, token_id, ephemeral=False, sequential=True))
+
+    def apply(self, operation: Operation) -> object:
+        return self.server.apply(self.admin, operation)
+
+    def seen(self) -> list[Read]:
+        """What the broker is to apply now, and whether it is all there is."""
+        self.world.run_until(self.world.now_ms + 10)
+        read: list[Read] = []
+        while (effect := self.machine.next(self.world.now_ms)) is not None:
+            if isinstance(effect, TokensRead):
+                read.append((effect.tokens, effect.is_all))
+                self.machine.respond()
+            elif self.loses is not None:
+                self.machine.refuse(self.loses())
+                self.loses = None
+            else:
+                self.machine.respond(self.server.apply(self.session, effect))
+        return read
+
+
+def test_nodes_are_those_of_kafka() -> None:
+    assert token_nodes.path_of("a") == "/delegation_token/tokens/a"
+    assert json.loads(token_nodes.to_data(A)) == {
+        "version": 1,
+        "owner": "User%3Aalice",
+        "renewers": ["User%3Ab%2Fc"],
+        "issueTimestamp": 1,
+        "maxTimestamp": 3,
+        "expiryTimestamp": 2,
+        "tokenId": "a",
+    }
+    for made in (A, B):
+        assert token_nodes.of_data(token_nodes.to_data(made)) == made
+
+
+def test_all_are_read_at_the_start_and_each_change_afterwards() -> None:
+    reader = Reader()
+    assert reader.seen() == [({}, True)]
+    reader.write(A)
+    assert reader.seen() == [({"a": A}, False)]
+    reader.write(B)
+    reader.apply(Delete(token_nodes.path_of("a")))
+    reader.notify("a")
+    assert reader.seen() == [({"b": B, "a": None}, False)]
+    assert reader.seen() == []
+
+
+def test_a_change_while_the_first_are_read_is_not_missed() -> None:
+    reader = Reader()
+    for _ in range(2):  # the watch, and the list of tokens
+        effect = reader.machine.next(reader.world.now_ms)
+        assert isinstance(effect, List)
+        reader.machine.respond(reader.server.apply(reader.session, effect))
+    reader.write(A)
+    assert reader.seen() == [({}, True), ({"a": A}, False)]
+
+
+def test_a_tools_mistake_is_no_token() -> None:
+    reader = Reader()
+    reader.write(A)
+    reader.apply(Write(token_nodes.path_of("x"), "{"))
+    reader.apply(Write(token_nodes.path_of("y"), token_nodes.to_data(A)))  # another one's
+    assert reader.seen() == [({"a": A, "x": None, "y": None}, True)]
+    reader.notify("")
+    reader.notify("a/b")
+    assert reader.seen() == []
+
+
+def test_the_connection_may_be_lost_and_the_session_end() -> None:
+    reader = Reader()
+    reader.write(A)
+    reader.loses = ConnectionLost
+    assert reader.seen() == [({"a": A}, True)]
+    reader.write(B)
+    reader.loses = SessionExpired
+    assert reader.seen() == [({"a": A, "b": B}, True)]
+
+
+def test_notifications_that_every_broker_could_read_are_deleted() -> None:
+    reader = Reader()
+    reader.seen()
+    reader.write(A)
+    reader.seen()
+    reader.world.run_until(reader.world.now_ms + KEPT_MS + 1)
+    reader.write(B)
+    reader.seen()
+    assert reader.apply(List(token_nodes.CHANGES)) == ["token_change_0000000001"]
