@@ -35,4 +35,4 @@ def test_a_commit_is_retried_while_the_coordinator_loads(coterie_broker: LocalBr
     coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)
     assert asyncio.run(sum_of_orders(coterie_broker.bootstrap_servers, 1)) == 42
     assert coterie_broker.committed("billing") == {("orders", 0): 1}
-    assert coterie_broker.asked("OffsetCommit") == 3
+    assert coterie_broker.requested("OffsetCommit") == 3

@@ -2,14 +2,6 @@
 
 package coterie
 
-// Asked: How many requests of that API came so far.
-func (b *Broker) Asked(api string) (int, error) {
-	arguments := map[string]any{"api": api}
-	var result int
-	err := b.call("asked", arguments, &result)
-	return result, err
-}
-
 // BootstrapServers: The bootstrap.servers of clients: HOST:PORT, of a cluster those of all brokers with commas.
 func (b *Broker) BootstrapServers() (string, error) {
 	arguments := map[string]any{}
@@ -342,6 +334,14 @@ func (b *Broker) Release(rule Rule) error {
 	return b.call("release", arguments, nil)
 }
 
+// Requested: How many requests of that API came so far.
+func (b *Broker) Requested(api string) (int, error) {
+	arguments := map[string]any{"api": api}
+	var result int
+	err := b.call("requested", arguments, &result)
+	return result, err
+}
+
 // Reset: Empty as after start, on the same addresses: topics, groups, transactions, changed settings, faults and the journal
 // are gone, connections are closed, and every broker of a cluster runs. A broker alone takes 1 ms, three take 30.
 func (b *Broker) Reset() error {
@@ -398,20 +398,6 @@ func (b *Broker) TransactionCoordinatorOf(transactionalID string, options *Trans
 	return result, err
 }
 
-// UntilAskedOptions has what may be left out of UntilAsked.
-type UntilAskedOptions struct {
-	TimeoutS float64
-}
-
-// UntilAsked: Waits until so many requests of that API have come in all.
-func (b *Broker) UntilAsked(api string, count int, options *UntilAskedOptions) error {
-	arguments := map[string]any{"api": api, "count": count}
-	if options != nil {
-		set(arguments, "timeout_s", options.TimeoutS)
-	}
-	return b.call("until_asked", arguments, nil)
-}
-
 // UntilCommittedOptions has what may be left out of UntilCommitted.
 type UntilCommittedOptions struct {
 	TimeoutS float64
@@ -461,6 +447,20 @@ func (b *Broker) UntilLag(group string, options *UntilLagOptions) (int, error) {
 	var result int
 	err := b.call("until_lag", arguments, &result)
 	return result, err
+}
+
+// UntilRequestedOptions has what may be left out of UntilRequested.
+type UntilRequestedOptions struct {
+	TimeoutS float64
+}
+
+// UntilRequested: Waits until so many requests of that API have come in all.
+func (b *Broker) UntilRequested(api string, count int, options *UntilRequestedOptions) error {
+	arguments := map[string]any{"api": api, "count": count}
+	if options != nil {
+		set(arguments, "timeout_s", options.TimeoutS)
+	}
+	return b.call("until_requested", arguments, nil)
 }
 
 // UntilStableOptions has what may be left out of UntilStable.

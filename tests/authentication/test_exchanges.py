@@ -76,10 +76,10 @@ def test_scram_with_a_wrong_password_and_an_unknown_user_look_the_same(mechanism
 @pytest.mark.parametrize("mechanism", HASHES)
 def test_scram_by_a_delegation_token(mechanism: str) -> None:
     """KIP-48: the principal is the token's owner, and the login ends with the token. A user's password is no token's."""
-    asked = []
+    requested = []
 
     def look_up(user: str, is_token: bool) -> Account:
-        asked.append((user, is_token))
+        requested.append((user, is_token))
         return Account(credential(mechanism, "hmac" if is_token else "password"), "alice", 7 if is_token else None)
 
     def log_in(password: str, *, is_token: bool) -> Authenticated:
@@ -98,7 +98,7 @@ def test_scram_by_a_delegation_token(mechanism: str) -> None:
     for password, is_token in (("password", True), ("hmac", False)):
         with pytest.raises(AuthenticationFailed):
             log_in(password, is_token=is_token)
-    assert asked == [("id", True), ("id", False), ("id", True), ("id", False)]
+    assert requested == [("id", True), ("id", False), ("id", True), ("id", False)]
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_scram_by_a_delegation_token(mechanism: str) -> None:
     [(b"", False), (b",tokenauth=true", True), (b",a=b,tokenauth=TRUE", True), (b",tokenauth=false", False)],
 )
 def test_extensions_of_scram(extensions: bytes, is_token: bool) -> None:
-    asked = []
+    requested = []
 
     def look_up(user: str, of_token: bool) -> Account:
-        asked.append(of_token)
+        requested.append(of_token)
         return Account(credential("SCRAM-SHA-256", "x"), user)
 
     step(begin(scram("SCRAM-SHA-256", look_up, "s")), b"n,,n=id,r=c" + extensions)
-    assert asked == [is_token]
+    assert requested == [is_token]
 
 
 def test_the_example_of_rfc_7677() -> None:

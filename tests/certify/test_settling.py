@@ -30,16 +30,16 @@ LATE = 3  # answers that still show the state before
 
 def _late(api_key: int, show_before: Any, after: int = 0) -> tuple[dict[int, Handler], list[int]]:
     """The API's handler, of which ``LATE`` answers show the state before, ``after`` so many; and how often it was asked."""
-    asked = [0]
+    requests = [0]
 
     def handle(broker: Services, request: Any, call: Call) -> Any:
         response = HANDLERS[api_key](broker, request, call)
-        asked[0] += 1
-        if after < asked[0] <= after + LATE:
+        requests[0] += 1
+        if after < requests[0] <= after + LATE:
             show_before(response)
         return response
 
-    return {api_key: handle}, asked
+    return {api_key: handle}, requests
 
 
 async def _asked(changed: dict[int, Handler], *questions: Question) -> list[Any]:
@@ -57,7 +57,7 @@ def test_a_transaction_has_ended_before_the_judge_asks_on() -> None:
     def show_before(response: Any) -> None:
         response.error_code = ErrorCode.CONCURRENT_TRANSACTIONS
 
-    changed, asked = _late(26, show_before, after=1)
+    changed, requests = _late(26, show_before, after=1)
     producer = {"@": "id", "of": "producer@init"}
     ended = {"transactional_id": "$x", "producer_id": producer, "producer_epoch": 0, "committed": False}
     questions = (
@@ -68,21 +68,21 @@ def test_a_transaction_has_ended_before_the_judge_asks_on() -> None:
     )
     del questions[2].body["committed"]
     responses = asyncio.run(_asked(changed, *questions))
-    assert (responses[-1]["error_code"], asked[0]) == ("NONE", 1 + LATE + 1)
+    assert (responses[-1]["error_code"], requests[0]) == ("NONE", 1 + LATE + 1)
 
 
 def test_topics_are_gone_before_the_judge_asks_on() -> None:
     def show_before(response: Any) -> None:
         response.topics[0].error_code = 0
 
-    changed, asked = _late(3, show_before)
+    changed, requests = _late(3, show_before)
     questions = (
         _CREATE,
         Question("delete", "DeleteTopics", 4, {"topic_names": ["$t", "$nowhere"], "timeout_ms": 1000}),
     )
     responses = asyncio.run(_asked(changed, *questions))
     assert [topic["error_code"] for topic in responses[-1]["responses"]] == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
-    assert asked[0] == LATE + 1
+    assert requests[0] == LATE + 1
 
 
 def test_an_expression_is_resolved_before_the_judge_asks_on() -> None:
@@ -91,14 +91,14 @@ def test_an_expression_is_resolved_before_the_judge_asks_on() -> None:
     def show_before(response: Any) -> None:
         response.groups[0].group_epoch = 0
 
-    changed, asked = _late(69, show_before)
+    changed, requests = _late(69, show_before)
     joining = {"group_id": "$c", "member_id": "$m", "rebalance_timeout_ms": 6000}
     by_regex = joining | {"subscribed_topic_names": [], "subscribed_topic_regex": "$t.*", "topic_partitions": []}
     joined = Question("join", "ConsumerGroupHeartbeat", 1, by_regex)
     next_heartbeat = Question("next", "ConsumerGroupHeartbeat", 1, joining | {"member_epoch": 1})
     responses = asyncio.run(_asked(changed, _CREATE, joined, next_heartbeat))
     assert [received["member_epoch"] for received in responses[1:]] == [1, 2]
-    assert asked[0] >= LATE + 1
+    assert requests[0] >= LATE + 1
 
 
 async def _differences_of_produce(
@@ -151,12 +151,12 @@ def test_a_setting_that_comes_late_is_waited_for_longer(code: ErrorCode, waited_
 
 def test_only_the_partitions_of_a_produce_that_were_refused_are_asked_again() -> None:
     """The others have their records: each further request would write them once more."""
-    asked: list[list[int]] = []
+    requests: list[list[int]] = []
 
     def handle(broker: Services, request: Any, call: Call) -> Any:
         (topic,) = request.topic_data
-        asked.append([each.index for each in topic.partition_data])
-        if len(asked) > 1:
+        requests.append([each.index for each in topic.partition_data])
+        if len(requests) > 1:
             return HANDLERS[0](broker, request, call)
         refused = PartitionProduceResponse(index=0, error_code=ErrorCode.INVALID_RECORD, base_offset=-1)
         topic.partition_data = topic.partition_data[1:]
@@ -165,7 +165,7 @@ def test_only_the_partitions_of_a_produce_that_were_refused_are_asked_again() ->
         return response
 
     assert asyncio.run(_differences_of_produce(handle, 1, agree_s=2.0, partitions=(0, 1))) == []
-    assert asked == [[0, 1], [0]]
+    assert requests == [[0, 1], [0]]
 
 
 def test_a_request_without_a_response_does_not_end_the_connection_of_those_behind_it(

@@ -139,9 +139,9 @@ def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]
 
 
 def test_every_command_is_asked_or_says_why_not() -> None:
-    asked = {leaf for leaf in leaves(main) if any(line.split("GROUP")[0].startswith(leaf) for line in COMMANDS)}
-    assert asked | set(ELSEWHERE) == set(leaves(main))
-    assert not asked & set(ELSEWHERE)
+    requested = {leaf for leaf in leaves(main) if any(line.split("GROUP")[0].startswith(leaf) for line in COMMANDS)}
+    assert requested | set(ELSEWHERE) == set(leaves(main))
+    assert not requested & set(ELSEWHERE)
 
 
 def outputs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:

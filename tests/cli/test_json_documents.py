@@ -162,8 +162,8 @@ def test_every_command_with_json_is_asked() -> None:
         " ".join(words) for words, command in LEAVES.items() if any("--json" in p.opts for p in command.params)
     }
     assert set(json_documents()) == with_json
-    asked = {name for name in with_json for line in ASKED if f"{line} ".startswith(f"{name} ")}
-    assert asked | {*GIVEN, *WITH_ZOOKEEPER} == with_json
+    requested = {name for name in with_json for line in ASKED if f"{line} ".startswith(f"{name} ")}
+    assert requested | {*GIVEN, *WITH_ZOOKEEPER} == with_json
     for name, path in WITH_ZOOKEEPER.items():
         assert f'documented("{name}"' in (ROOT / path).read_text()
 

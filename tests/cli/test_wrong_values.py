@@ -148,7 +148,7 @@ def broker() -> Iterator[LocalBroker]:
         yield one
 
 
-def asked(broker: LocalBroker, line: str, stdin: str = "") -> Ended:
+def requested(broker: LocalBroker, line: str, stdin: str = "") -> Ended:
     environment = {"COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}
     result = CliRunner(env=environment).invoke(main, line.split(), input=stdin)
     return Ended(result.exit_code, result.output)
@@ -173,22 +173,22 @@ NO_TOPIC = "Error: UNKNOWN_TOPIC_OR_PARTITION: topic none: this broker has no su
     ],
 )
 def test_a_name_of_nothing(broker: LocalBroker, line: str, sentence: str) -> None:
-    end = asked(broker, line)
+    end = requested(broker, line)
     assert (end.code, re.fullmatch(sentence, end.sentence) is not None) == (1, True), end
 
 
 def test_a_topic_with_a_wrong_name_and_a_record_too_large(broker: LocalBroker) -> None:
-    assert re.match("Error: INVALID_TOPIC_EXCEPTION: topic a@b: .+", asked(broker, "produce a@b", "x").sentence)
-    end = asked(broker, "produce orders --set max.request.size=200", "x" * 300)
+    assert re.match("Error: INVALID_TOPIC_EXCEPTION: topic a@b: .+", requested(broker, "produce a@b", "x").sentence)
+    end = requested(broker, "produce orders --set max.request.size=200", "x" * 300)
     assert (end.code, "is larger than max.request.size, 200: raise it" in end.sentence) == (1, True), end
 
 
 def test_a_producer_setting(broker: LocalBroker) -> None:
-    end = asked(broker, "produce orders --set acks=1 --set enable.idempotence=false --set linger.ms=0", "x\n")
+    end = requested(broker, "produce orders --set acks=1 --set enable.idempotence=false --set linger.ms=0", "x\n")
     assert (end.code, end.output) == (0, "1 record acknowledged\n")
 
 
 def test_a_table_has_no_spaces_at_the_end_of_a_line(broker: LocalBroker) -> None:
-    lines = asked(broker, "topics list").output.splitlines()
+    lines = requested(broker, "topics list").output.splitlines()
     assert len(lines) == 2
     assert [line.rstrip() for line in lines] == lines

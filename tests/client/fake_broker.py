@@ -32,7 +32,7 @@ class Close(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """A request, and where the broker is."""
 
     api_key: int
@@ -67,18 +67,18 @@ class Asked:
         return encode_response(self.correlation_id, message, self.version)
 
 
-Response = Callable[[Asked], bytes]
+Response = Callable[[Requested], bytes]
 
 
 @dataclass(slots=True)
 class FakeBroker:
-    """``answer`` gives the raw bytes; ``asked`` counts requests by API."""
+    """``answer`` gives the raw bytes; ``requested`` counts requests by API."""
 
     response: Response
     greeting: bytes = b""
     closes_at_once: bool = False
     address: tuple[str, int] = ("", 0)
-    asked: dict[int, int] = field(default_factory=dict)
+    requested: dict[int, int] = field(default_factory=dict)
     _serving: dict[asyncio.StreamWriter, asyncio.Task[None]] = field(default_factory=dict)
 
     @property
@@ -94,9 +94,9 @@ class FakeBroker:
             while not self.closes_at_once:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
                 head = read_head(frame)
-                self.asked[head.api_key] = self.asked.get(head.api_key, 0) + 1
-                asked = Asked(head.api_key, head.api_version, head.correlation_id, self.address)
-                writer.write(self.response(asked))
+                self.requested[head.api_key] = self.requested.get(head.api_key, 0) + 1
+                requested = Requested(head.api_key, head.api_version, head.correlation_id, self.address)
+                writer.write(self.response(requested))
                 await writer.drain()
         writer.close()
         del self._serving[writer]
@@ -124,39 +124,41 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def numbered(asked: Asked, rest: bytes) -> bytes:
+def numbered(requested: Requested, rest: bytes) -> bytes:
     """A frame with the right correlation id and anything behind it."""
-    return framed(asked.correlation_id.to_bytes(4, "big") + rest)
+    return framed(requested.correlation_id.to_bytes(4, "big") + rest)
 
 
-def honest(asked: Asked) -> bytes:
-    return asked.frame(asked.honest())
+def honest(requested: Requested) -> bytes:
+    return requested.frame(requested.honest())
 
 
-def _close(asked: Asked) -> bytes:
+def _close(requested: Requested) -> bytes:
     raise Close
 
 
-def _half(asked: Asked) -> bytes:
-    frame = honest(asked)
+def _half(requested: Requested) -> bytes:
+    frame = honest(requested)
     return frame[: len(frame) // 2]
 
 
 def _seeded(seed: int) -> Response:
     rng = random.Random(seed)
-    return lambda asked: asked.frame(asked.nonsense(rng))
+    return lambda requested: requested.frame(requested.nonsense(rng))
 
 
-def _random_body(asked: Asked) -> bytes:
-    return numbered(asked, random.Random(asked.correlation_id).randbytes(300))
+def _random_body(requested: Requested) -> bytes:
+    return numbered(requested, random.Random(requested.correlation_id).randbytes(300))
 
 
 def sized(size: int) -> Response:
-    return lambda asked: size.to_bytes(4, "big", signed=True) + asked.correlation_id.to_bytes(4, "big") + bytes(100)
+    return lambda requested: (
+        size.to_bytes(4, "big", signed=True) + requested.correlation_id.to_bytes(4, "big") + bytes(100)
+    )
 
 
 RESPONSES: dict[str, Response] = {
-    "silence": lambda asked: b"",
+    "silence": lambda requested: b"",
     "close": _close,
     "half an answer": _half,
     "a size of 2^31-1": sized(2**31 - 1),
@@ -164,38 +166,40 @@ RESPONSES: dict[str, Response] = {
     "a size of -1": sized(-1),
     "a size of 0": sized(0),
     "a size of 3": sized(3),
-    "the wrong correlation id": lambda asked: encode_response(asked.correlation_id + 7, asked.honest(), asked.version),
-    "the answer twice": lambda asked: honest(asked) * 2,
-    "an empty body": lambda asked: numbered(asked, b""),
-    "zeros": lambda asked: numbered(asked, bytes(300)),
+    "the wrong correlation id": lambda requested: encode_response(
+        requested.correlation_id + 7, requested.honest(), requested.version
+    ),
+    "the answer twice": lambda requested: honest(requested) * 2,
+    "an empty body": lambda requested: numbered(requested, b""),
+    "zeros": lambda requested: numbered(requested, bytes(300)),
     "random bytes": _random_body,
-    "arrays of 2^31": lambda asked: numbered(asked, b"\0\0\0\0" + b"\x7f\xff\xff\xff" * 60),
-    "arrays of 2^31 in varints": lambda asked: numbered(asked, b"\0\0\0" + b"\xff\xff\xff\xff\x07" * 60),
-    "varints without end": lambda asked: numbered(asked, b"\xff" * 300),
+    "arrays of 2^31": lambda requested: numbered(requested, b"\0\0\0\0" + b"\x7f\xff\xff\xff" * 60),
+    "arrays of 2^31 in varints": lambda requested: numbered(requested, b"\0\0\0" + b"\xff\xff\xff\xff\x07" * 60),
+    "varints without end": lambda requested: numbered(requested, b"\xff" * 300),
     **{f"nonsense of the right shape {seed}": _seeded(seed) for seed in range(6)},
 }
 
 
 def _versions(*versions: tuple[int, int]) -> Response:
-    def respond(asked: Asked) -> bytes:
-        if asked.api_key != API_VERSIONS:
-            return honest(asked)
-        return asked.frame(ApiVersionsResponse(api_keys=[ApiVersion(k, *v) for k in APIS for v in versions]))
+    def respond(requested: Requested) -> bytes:
+        if requested.api_key != API_VERSIONS:
+            return honest(requested)
+        return requested.frame(ApiVersionsResponse(api_keys=[ApiVersion(k, *v) for k in APIS for v in versions]))
 
     return respond
 
 
 def _metadata(host: str = "", port: int = 0, leader: int = 0, brokers: int = 1) -> Response:
-    def respond(asked: Asked) -> bytes:
-        there = (host or asked.address[0], port or asked.address[1])
-        message: Any = asked.honest()
-        if asked.api_key == METADATA:
+    def respond(requested: Requested) -> bytes:
+        there = (host or requested.address[0], port or requested.address[1])
+        message: Any = requested.honest()
+        if requested.api_key == METADATA:
             message.brokers = [MetadataResponseBroker(0, *there)] * brokers
             message.topics[0].partitions[0].leader_id = leader
-        if asked.api_key == FIND_COORDINATOR:
+        if requested.api_key == FIND_COORDINATOR:
             message.host, message.port = there
             message.coordinators[0].host, message.coordinators[0].port = there
-        return asked.frame(message)
+        return requested.frame(message)
 
     return respond
 

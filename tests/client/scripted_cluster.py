@@ -53,15 +53,15 @@ def produce_response(request: ProduceRequest, code: ErrorCode) -> ProduceRespons
 
 
 class ScriptedCluster(Cluster):
-    """One broker, with the topics t and u of two partitions each. ``asked``: the requests; ``newest``: the newest version of
-    some. What is not scripted is answered at once, without error."""
+    """One broker, with the topics t and u of two partitions each. ``requested``: the requests; ``newest``: the newest version
+    of some. What is not scripted has a response at once, without error."""
 
     def __init__(self, settings: ClientSettings) -> None:
         super().__init__(settings)
-        self.asked: list[Message] = []
+        self.requested: list[Message] = []
         self.newest: dict[Kind, int] = {}
         self.metadata_script: deque[tuple[ErrorCode, int]] = deque()
-        self.metadata_asked = 0
+        self.metadata_requested = 0
         self._codes: dict[Kind, deque[ErrorCode]] = defaultdict(deque)
         self._held: dict[Kind, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,16 +83,16 @@ class ScriptedCluster(Cluster):
         """The requests so far, without those for a coordinator."""
         return [
             type(request).__name__.removesuffix("Request")
-            for request in self.asked
+            for request in self.requested
             if not isinstance(request, FindCoordinatorRequest)
         ]
 
     def last(self) -> Message | None:
         """The newest request."""
-        return self.asked[-1] if self.asked else None
+        return self.requested[-1] if self.requested else None
 
     async def response_to(self, request: Message, highest: int | None = None) -> Any:
-        self.asked.append(request)
+        self.requested.append(request)
         kind = type(request)
         if kind in self._held:
             await self._held[kind].wait()
@@ -111,7 +111,7 @@ class ScriptedCluster(Cluster):
     # -- the cluster ----------------------------------------------------------------------------------------------------
 
     async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        self.metadata_asked += 1
+        self.metadata_requested += 1
         code, count = self.metadata_script.popleft() if self.metadata_script else (ErrorCode.NONE, 2)
         partitions = [MetadataResponsePartition(partition_index=n, leader_id=NODE) for n in range(count)]
         response = MetadataResponse(
@@ -122,7 +122,7 @@ class ScriptedCluster(Cluster):
         return response
 
     async def find_coordinator(self, key: str, kind: int = GROUP) -> int:
-        self.asked.append(self.known.coordinator_request(key, kind))
+        self.requested.append(self.known.coordinator_request(key, kind))
         if self._codes[FindCoordinatorRequest]:
             raise KafkaError(self._codes[FindCoordinatorRequest].popleft())
         know(self.known, key, kind, NODE)

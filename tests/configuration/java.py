@@ -140,9 +140,9 @@ def main() -> None:
 
     lines = [f"{subject} {kind} {base64.b64encode(t.encode()).decode()}\n" for subject, kind, t in questions()]
     command = ["java", "-cp", f"{jars(KAFKA_VERSION)}/*", str(DATA / "Java.java")]
-    asked = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True, timeout=300)
+    requested = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True, timeout=300)
     responses = [
-        None if a == "!" else [_text(part) for part in a[1:].split(",")[:-1]] for a in asked.stdout.splitlines()
+        None if a == "!" else [_text(part) for part in a[1:].split(",")[:-1]] for a in requested.stdout.splitlines()
     ]
     rows = [[*question, response] for question, response in zip(questions(), responses, strict=True)]
     RECORDED.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", "utf-8")

@@ -210,18 +210,18 @@ class SimulatedCluster:
         topics = []
         for topic in request.topics:
             parts = []
-            for asked in topic.partitions:
-                tp = TopicPartition(topic.topic, asked.partition)
+            for requested in topic.partitions:
+                tp = TopicPartition(topic.topic, requested.partition)
                 log, code = self.logs[tp], ErrorCode.NONE
                 if self.errors[tp]:
                     code = self.errors[tp].popleft()
                 elif self.leaders[tp] != node:
                     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                elif asked.current_leader_epoch != log.epoch:
-                    is_old = asked.current_leader_epoch < log.epoch
+                elif requested.current_leader_epoch != log.epoch:
+                    is_old = requested.current_leader_epoch < log.epoch
                     code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-                end = (-1, -1) if code else log.epoch_end(asked.leader_epoch)
-                parts.append(OffsetForLeaderPartitionResult(code, asked.partition, *end))
+                end = (-1, -1) if code else log.epoch_end(requested.leader_epoch)
+                parts.append(OffsetForLeaderPartitionResult(code, requested.partition, *end))
             topics.append(OffsetForLeaderTopicResult(topic.topic, parts))
         return OffsetForLeaderEpochResponse(topics=topics)
 
@@ -229,17 +229,17 @@ class SimulatedCluster:
         topics = []
         for topic in request.topics:
             parts = []
-            for asked in topic.partitions:
-                tp = TopicPartition(topic.name, asked.partition_index)
+            for requested in topic.partitions:
+                tp = TopicPartition(topic.name, requested.partition_index)
                 log, code = self.logs[tp], ErrorCode.NONE
                 if self.errors[tp]:
                     code = self.errors[tp].popleft()
                 elif self.leaders[tp] != node:
                     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                elif 0 <= asked.current_leader_epoch != log.epoch:
-                    is_old = asked.current_leader_epoch < log.epoch
+                elif 0 <= requested.current_leader_epoch != log.epoch:
+                    is_old = requested.current_leader_epoch < log.epoch
                     code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-                offset = -1 if code else log.start if asked.timestamp == -2 else log.end
-                parts.append(ListOffsetsPartitionResponse(asked.partition_index, code, offset=offset))
+                offset = -1 if code else log.start if requested.timestamp == -2 else log.end
+                parts.append(ListOffsetsPartitionResponse(requested.partition_index, code, offset=offset))
             topics.append(ListOffsetsTopicResponse(topic.name, parts))
         return ListOffsetsResponse(topics=topics)

@@ -58,7 +58,7 @@ class Driver:
         self._refused: set[Any] = set()
 
     def submit(self, command: Command, token: Any) -> None:
-        self.ledger.asked(token)
+        self.ledger.requested(token)
         version = VERSIONS.get(type(command), 4)
         waits = self.queue.execute(command, Context(1_000, token, str(token), version, "c", "/h"))
         assert waits == bool(self.queue)

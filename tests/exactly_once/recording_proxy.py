@@ -55,7 +55,7 @@ class Recorder:
     exchanges: list[Exchange] = field(default_factory=list)
     strike: Strike | None = None
     struck_at: Exchange | None = None  # of a strike at the response
-    asked: Counter[str] = field(default_factory=Counter)
+    requested: Counter[str] = field(default_factory=Counter)
 
     def watches(self, api_key: int) -> bool:
         return api_key in KEPT

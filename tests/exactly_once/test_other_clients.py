@@ -69,7 +69,7 @@ def test_librdkafka_sends_the_sequences_of_an_aborted_transaction_again(coterie_
     coterie_broker.lose_response("Produce", client_id=TRANSACTIONAL_ID)
     producer.begin_transaction()
     producer.produce(OUTPUT, b"aborted", partition=0)
-    coterie_broker.until_asked("Produce", 1)
+    coterie_broker.until_requested("Produce", 1)
     coterie_broker.drop_connections(TRANSACTIONAL_ID)
     producer.abort_transaction(20)
     producer.begin_transaction()

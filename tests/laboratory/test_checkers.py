@@ -156,21 +156,21 @@ def test_two_owners_of_a_partition_are_seen() -> None:
 
 
 REFUSALS = {
-    ("asked", "open"): "submitted twice",
-    ("asked", "answered"): "used before",
+    ("requested", "open"): "submitted twice",
+    ("requested", "answered"): "used before",
     ("answer", "new"): "never submitted",
     ("answer", "answered"): "answered twice",
 }
 
 
-@given(st.lists(st.tuples(st.sampled_from(["asked", "answer", "forgotten"]), st.integers(0, 2)), max_size=12))
+@given(st.lists(st.tuples(st.sampled_from(["requested", "answer", "forgotten"]), st.integers(0, 2)), max_size=12))
 def test_the_ledger_takes_each_token_once_through_its_life(actions: list[tuple[str, int]]) -> None:
     """Against a model: new -> open -> answered; an open one whose connection broke may be submitted again."""
     ledger, life = Ledger(), dict.fromkeys(range(3), "new")
     for action, token in actions:
-        good = action == "forgotten" or life[token] == {"asked": "new", "answer": "open"}[action]
+        good = action == "forgotten" or life[token] == {"requested": "new", "answer": "open"}[action]
         call = {
-            "asked": lambda t: ledger.asked(t),
+            "requested": lambda t: ledger.requested(t),
             "answer": lambda t: ledger.respond(t),
             "forgotten": lambda t: ledger.forgotten({t}),
         }
@@ -183,13 +183,13 @@ def test_the_ledger_takes_each_token_once_through_its_life(actions: list[tuple[s
         if action == "forgotten":
             life[token] = "new" if life[token] == "open" else life[token]
         else:
-            life[token] = {"asked": "open", "answer": "answered"}[action]
+            life[token] = {"requested": "open", "answer": "answered"}[action]
     assert ledger.open == {t for t, stage in life.items() if stage == "open"}
 
 
 def test_a_request_that_waits_nowhere_or_twice_is_seen() -> None:
     group, ledger = stable_group(), Ledger()
-    ledger.asked(1)
+    ledger.requested(1)
     with pytest.raises(AssertionError, match=r"no response will come for \['1'\]"):
         ledger.check_parked(shard_of(group))
     group.waiting_joins = {"a": 1}

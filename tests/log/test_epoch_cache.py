@@ -166,14 +166,14 @@ def test_epochs_and_offsets_rise_whatever_is_assigned(assigned: list[tuple[int, 
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.integers(-1, 30))
-def test_the_end_of_an_epoch_is_where_the_next_begins(steps: list[int], asked: int) -> None:
+def test_the_end_of_an_epoch_is_where_the_next_begins(steps: list[int], requested: int) -> None:
     """Beside a log of which every record's epoch is known."""
     epochs = [sum(steps[: n + 1]) for n in range(len(steps))]
     made = LeaderEpochCache()
     for offset, epoch in enumerate(epochs):
         made.assign(epoch, offset)
-    response = made.end_of(asked, len(epochs))
-    if asked < 0 or asked > epochs[-1]:
+    response = made.end_of(requested, len(epochs))
+    if requested < 0 or requested > epochs[-1]:
         assert response == EndOfEpoch()
     else:
-        assert response.end_offset == sum(epoch <= asked for epoch in epochs)
+        assert response.end_offset == sum(epoch <= requested for epoch in epochs)

@@ -41,25 +41,25 @@ def coordinator(node_id: int, address: Address, code: int = 0) -> FindCoordinato
 def test_what_is_asked_and_when() -> None:
     """testUpdateMetadataAllowedImmediatelyAfterBootstrap, testTimeToNextUpdate"""
     known = ClusterMetadata(1_000)
-    assert known.topics_to_ask(["t", "u"], 0) == ["t", "u"]
+    assert known.topics_to_look_up(["t", "u"], 0) == ["t", "u"]
     known.metadata_received(metadata({1: A}, {("t", 0): 1}, {"u": ErrorCode.LEADER_NOT_AVAILABLE}), 500)
-    assert known.topics_to_ask(["t", "u", "v"], 500) == ["u", "v"], "an error is asked for again"
-    assert known.topics_to_ask(["t"], 1_500) == []
-    assert known.topics_to_ask(["t"], 1_501) == ["t"], "too old"
+    assert known.topics_to_look_up(["t", "u", "v"], 500) == ["u", "v"], "an error is asked for again"
+    assert known.topics_to_look_up(["t"], 1_500) == []
+    assert known.topics_to_look_up(["t"], 1_501) == ["t"], "too old"
     known.forget_topic("t")
-    assert known.topics_to_ask(["t"], 500) == ["t"]
+    assert known.topics_to_look_up(["t"], 500) == ["t"]
     assert known.leader("t", 0) is None
 
 
 def test_all_topics_are_listed_as_of_the_newest_request_for_all() -> None:
     known = ClusterMetadata(1_000)
-    assert known.must_ask_all(0)
+    assert known.must_look_up_all(0)
     known.metadata_received(metadata({1: A}, {("t", 0): 1}), 0)
-    assert known.must_ask_all(0), "one topic is not all"
+    assert known.must_look_up_all(0), "one topic is not all"
     known.metadata_received(metadata({1: A}, {("t", 0): 1, ("u", 0): 1}), 0, is_all=True)
     known.metadata_received(metadata({1: A}, {("v", 0): 1}), 900)
     assert known.all_topics().keys() == {"t", "u"}
-    assert (known.must_ask_all(1_000), known.must_ask_all(1_001)) == (False, True)
+    assert (known.must_look_up_all(1_000), known.must_look_up_all(1_001)) == (False, True)
 
 
 def test_brokers_are_asked_in_the_order_known_then_bootstrap() -> None:
@@ -79,7 +79,7 @@ def test_a_response_without_brokers_leaves_those_known() -> None:
     known.coordinator_received("g", GROUP, coordinator(1, A))
     known.metadata_received(metadata({}, {}, {"t": ErrorCode.LEADER_NOT_AVAILABLE}), 10)
     assert (known.node_ids(), known.coordinator("g", GROUP)) == ([1, 2], 1)
-    assert known.topics_to_ask(["t"], 10) == ["t"]
+    assert known.topics_to_look_up(["t"], 10) == ["t"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_an_error_is_of_its_topic_until_the_next_response() -> None:
         assert info is not None
         assert info.error == code
     known.metadata_received(metadata({1: A}, {("t", 0): 1}), 0)
-    assert known.topics_to_ask("tuv", 0) == ["u"]
+    assert known.topics_to_look_up("tuv", 0) == ["u"]
     assert known.leader("t", 0) == 1
 
 
@@ -264,7 +264,7 @@ def test_topics_of_several_responses() -> None:
         "v": ([0], ErrorCode.NONE),
         "x": ([], ErrorCode.INVALID_TOPIC_EXCEPTION),
     }
-    assert known.topics_to_ask("tuvxy", 0) == ["u", "x", "y"]
+    assert known.topics_to_look_up("tuvxy", 0) == ["u", "x", "y"]
     assert known.topic_names([ID, OTHER_ID]) == {}
 
 
@@ -303,7 +303,7 @@ def test_beside_a_history(moves: list[tuple[Any, ...]]) -> None:
                 leaders, coordinating = {}, None
         assert known.node_ids() == sorted(brokers)
         assert known.coordinator("g", GROUP) == (coordinating if coordinating in brokers else None)
-        assert known.topics_to_ask(["t", "u"], now_ms) == [t for t in "tu" if t not in leaders]
+        assert known.topics_to_look_up(["t", "u"], now_ms) == [t for t in "tu" if t not in leaders]
         for topic in "tu":
             for partition in range(3):
                 node = leaders.get(topic, {}).get(partition)

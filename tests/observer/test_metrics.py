@@ -86,7 +86,7 @@ def test_the_state_of_a_group() -> None:
 
 
 def test_the_server_serves_its_own_names_alone() -> None:
-    async def asked() -> list[tuple[int, str]]:
+    async def requested() -> list[tuple[int, str]]:
         lags = GroupLags(NOBODY, RequestRate(1000))
         async with MetricsServer(ObservedMetrics(GroupObserver(), lags), lags) as server:
             host, port = await server.start("127.0.0.1", 0)
@@ -98,7 +98,7 @@ def test_the_server_serves_its_own_names_alone() -> None:
                         results.append((response.status, await response.text()))
                 return results
 
-    (own, text), (other, _) = asyncio.run(asked())
+    (own, text), (other, _) = asyncio.run(requested())
     assert (own, other) == (200, 403)
     assert "coterie_group_lag" in text
 
@@ -173,7 +173,7 @@ def test_offsets_of_many_groups_are_read_in_few_requests() -> None:
 
         lags = world.run(read())
         assert {row.group for row in lags} == set(names)
-        assert (lags.unread, broker.asked("OffsetFetch")) == (0, 2)
+        assert (lags.unread, broker.requested("OffsetFetch")) == (0, 2)
 
 
 def test_the_timeout_of_a_phase_that_lasts() -> None:

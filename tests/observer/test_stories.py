@@ -139,10 +139,10 @@ def test_requests_stay_below_the_rate() -> None:
         crew.settle(2)
         crew.watch(requests_per_s=2.0)
         world.advance(5)
-        before = sum(map(crew.broker.asked, stories.DESCRIPTIONS))
+        before = sum(map(crew.broker.requested, stories.DESCRIPTIONS))
         world.advance(100)
-        asked = sum(map(crew.broker.asked, stories.DESCRIPTIONS)) - before
-        assert 90 <= asked <= 2 * 100 + 2
+        requested = sum(map(crew.broker.requested, stories.DESCRIPTIONS)) - before
+        assert 90 <= requested <= 2 * 100 + 2
 
 
 @pytest.mark.parametrize("from_beginning", [False, True])

@@ -154,7 +154,7 @@ def test_rows_are_sent_while_spark_makes_the_next_ones(coterie_broker: LocalBrok
 
     def batches() -> Iterator[Any]:
         yield rows(b"one")
-        coterie_broker.until_asked("Produce", 1)
+        coterie_broker.until_requested("Produce", 1)
         yield rows(b"two")
 
     assert asyncio.run(write_rows(to, batches())).records == 2

@@ -67,7 +67,7 @@ class OneProducer:
             lambda *p: self.epochs.get(p, -1),
         )
         self.sent: list[SendProduce] = []
-        self.asked: list[Effect] = []
+        self.requested: list[Effect] = []
         self.ended: list[ProducerBatch] = []
         self.ids = iter(range(1, 100))
         self.identifies = True
@@ -90,9 +90,9 @@ class OneProducer:
             case GetProducerId() if self.identifies:
                 self.machine.identified((next(self.ids), 0), self.now_ms)
             case AddPartitions() if self.transaction is not None:
-                self.asked.append(effect)
+                self.requested.append(effect)
             case GetProducerId() | LookUpLeaders():
-                self.asked.append(effect)
+                self.requested.append(effect)
             case ForgetLeaders():
                 self.forgotten.append(effect.topic)
             case BatchEnded():

@@ -203,12 +203,12 @@ def test_leaders_are_looked_up_once_at_a_time_and_with_a_pause() -> None:
     one.send(b"a")
     one.append(b"b", 0, "u")
     one.run()
-    assert one.asked == [LookUpLeaders(frozenset({"t"}))], "one look-up is out"
+    assert one.requested == [LookUpLeaders(frozenset({"t"}))], "one look-up is out"
     one.machine.leaders_looked_up({}, 0, 0.0)
     one.run()
-    assert len(one.asked) == 1, "and the next one waits for its pause"
+    assert len(one.requested) == 1, "and the next one waits for its pause"
     one.wait()
-    assert one.asked[1:] == [LookUpLeaders(frozenset({"t", "u"}))]
+    assert one.requested[1:] == [LookUpLeaders(frozenset({"t", "u"}))]
     one.leaders |= {("t", 0): 1, ("u", 0): 2}
     one.machine.leaders_looked_up({}, one.now_ms, 0.0)
     one.run()
@@ -297,7 +297,7 @@ def test_a_transaction_has_a_partition_before_anything_is_sent_to_it() -> None:
     one.append(b"b", 1)
     one.run()
     assert not one.sent
-    assert [sorted(e.partitions) for e in one.asked] == [[("t", 0)]]  # type: ignore[union-attr]
+    assert [sorted(e.partitions) for e in one.requested] == [[("t", 0)]]  # type: ignore[union-attr]
     transaction.partitions.add(("t", 0))
     one.machine.partitions_added()
     one.run()

@@ -42,7 +42,7 @@ def of_epoch(epoch: int) -> OneProducer:
 
 def looked_up(one: OneProducer, epoch: int, node_id: int = 1) -> None:
     """The look-up that is out finds that leader."""
-    assert one.asked.pop() == LookUpLeaders(frozenset({"t"}))
+    assert one.requested.pop() == LookUpLeaders(frozenset({"t"}))
     one.epochs[T0], one.leaders[T0] = epoch, node_id
     one.machine.leaders_looked_up({}, one.now_ms, 0.0)
     one.run()
@@ -86,7 +86,7 @@ def test_a_pause_that_is_over_needs_no_newer_leader() -> None:
     one = of_epoch(100)
     for epoch in (100, 101):
         one.respond(MOVED)
-        one.asked.clear()
+        one.requested.clear()
         one.epochs[T0] = epoch
         one.wait(2 * PAUSE_MS)
         assert len(one.sent) == 1
@@ -99,7 +99,7 @@ def test_the_leader_that_the_response_names_is_tried_at_once() -> None:
     one.epochs[T0], one.leaders[T0] = 101, 9990
     one.respond(MOVED)
     assert [effect.node_id for effect in one.sent] == [9990]
-    assert (one.forgotten, one.asked) == ([], [LookUpLeaders(frozenset({"t"}))])
+    assert (one.forgotten, one.requested) == ([], [LookUpLeaders(frozenset({"t"}))])
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_EXCEPTION])
@@ -107,7 +107,7 @@ def test_an_error_that_names_no_other_leader_is_looked_into_after_the_pause(code
     """A broker that is gone is the leader until the controller has noticed."""
     one = of_epoch(100)
     one.respond(code)
-    assert (one.asked, one.forgotten) == ([], ["t"])
+    assert (one.requested, one.forgotten) == ([], ["t"])
 
 
 def test_leaders_of_responses() -> None:

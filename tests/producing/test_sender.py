@@ -195,11 +195,11 @@ def test_the_producer_id_needs_no_room_among_the_requests() -> None:
     one.leaders.clear()
     one.identifies = False
     one.send(b"value")
-    assert one.asked == [LookUpLeaders(frozenset({"t"}))]
+    assert one.requested == [LookUpLeaders(frozenset({"t"}))]
     one.leaders["t", 0] = 1
     one.machine.leaders_looked_up({}, one.now_ms, 0.0)
     one.run()
-    assert one.asked[1:] == [GetProducerId()]
+    assert one.requested[1:] == [GetProducerId()]
     one.machine.identified((ID, 0), one.now_ms)
     one.run()
     assert in_flight(one) == [(0, ID, 0, 0, [b"value"])]
@@ -210,11 +210,11 @@ def test_the_producer_id_is_requested_again_after_a_pause() -> None:
     one = OneProducer()
     one.identifies = False
     one.send(b"value")
-    for asked in (1, 2, 3):
-        assert one.asked == [GetProducerId()] * asked
+    for requested in (1, 2, 3):
+        assert one.requested == [GetProducerId()] * requested
         one.machine.not_identified(ProduceFailure.of_code(E.COORDINATOR_LOAD_IN_PROGRESS), one.now_ms, 0.0)
         one.wait(PAUSE_MS - 1)
-        assert len(one.asked) == asked
+        assert len(one.requested) == requested
         one.wait(1)
 
 
@@ -306,7 +306,7 @@ def test_a_close_while_another_producer_id_is_requested(name: str) -> None:
     one.identifies = False
     one.respond(codes={0: GAP, 1: MOVED})
     one.wait()
-    assert GetProducerId() in one.asked
+    assert GetProducerId() in one.requested
     if name == "testForceCloseWithProducerIdReset":
         one.ended += [e.batch for e in one.machine.fail(ProduceFailure(E.REQUEST_TIMED_OUT))]  # type: ignore[union-attr]
         assert one.results() == ["REQUEST_TIMED_OUT"] * 2

@@ -391,9 +391,9 @@ def test_initializing_retries_with_a_pause() -> None:
     one.send(b"a")
     one.machine.not_identified(ProduceFailure.of_code(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0.0)
     one.run()
-    assert one.asked == [GetProducerId()]
+    assert one.requested == [GetProducerId()]
     one.wait(PAUSE_MS)
-    assert one.asked == [GetProducerId()] * 2
+    assert one.requested == [GetProducerId()] * 2
     one.machine.not_identified(ProduceFailure.of_code(ErrorCode.CLUSTER_AUTHORIZATION_FAILED), one.now_ms, 0.0)
     one.run()
     assert one.results() == ["CLUSTER_AUTHORIZATION_FAILED"]

@@ -34,14 +34,14 @@ def test_a_failed_request_has_its_code_in_every_version_and_does_not_reach_the_b
         async def go() -> None:
             client = await RawClient(proxied).open()
             for number, (api, version) in enumerate(VERSIONS):
-                asked = broker.asked(api)
+                requested = broker.requested(api)
                 proxied.faults.rules = [FaultRule(api, None, None, 1, ErrorCode.NOT_CONTROLLER)]
                 frame = await client.exchange(request_of(api, version), version, number)
                 assert int.from_bytes(frame[:4], "big") == number
                 response = decode_response(APIS[API_KEYS[api]].response, frame, version)
                 codes = {code for _, code in fields(response, {"error_code"})}
                 assert ErrorCode.NOT_CONTROLLER in codes, (api, version)
-                assert broker.asked(api) == asked
+                assert broker.requested(api) == requested
 
         world.run(go())
 
@@ -75,7 +75,7 @@ def test_a_held_request_holds_its_connection_and_no_other() -> None:
             assert code_of(await other.exchange(HeartbeatRequest("shipping", 1, "m"), 4)) == UNKNOWN
             await asyncio.sleep(60)
             assert len(rule.held) == 1
-            assert broker.asked("ListGroups") == 0
+            assert broker.requested("ListGroups") == 0
             rule.held.pop()()
             assert code_of(await held.frame()) == UNKNOWN
             assert (await held.frame())[:4] == b"\0\0\0\2"
@@ -113,7 +113,7 @@ def test_a_lost_response_silences_the_connection_though_the_request_is_carried_o
                     await client.frame()
 
         world.run(go())
-        assert (broker.asked("Heartbeat"), broker.asked("ListGroups")) == (1, 1)
+        assert (broker.requested("Heartbeat"), broker.requested("ListGroups")) == (1, 1)
 
 
 def test_a_cut_ends_the_connection_before_the_broker_has_the_request() -> None:
@@ -129,7 +129,7 @@ def test_a_cut_ends_the_connection_before_the_broker_has_the_request() -> None:
                 await client.exchange(BEAT, 4, client_id="other")
 
         world.run(go())
-        assert broker.asked("Heartbeat") == 1
+        assert broker.requested("Heartbeat") == 1
         assert not proxied.proxy.passages
 
 

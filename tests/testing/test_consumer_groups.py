@@ -75,10 +75,10 @@ def test_a_lost_response_and_a_coordinator_that_moves_cost_no_partition(
     crew.join(**{"client.id": "one"})
     crew.poll_until(lambda: crew.sizes() == [6])
     epoch = coterie_broker.until_stable("g", members=1)
-    heartbeats = coterie_broker.asked("ConsumerGroupHeartbeat")
+    heartbeats = coterie_broker.requested("ConsumerGroupHeartbeat")
     coterie_broker.fail("ConsumerGroupHeartbeat", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)
     coterie_broker.move_coordinator("g")
-    crew.poll_until(lambda: coterie_broker.asked("ConsumerGroupHeartbeat") > heartbeats + 3)
+    crew.poll_until(lambda: coterie_broker.requested("ConsumerGroupHeartbeat") > heartbeats + 3)
     assert crew.sizes() == [6]
     assert coterie_broker.until_stable("g", members=1) == epoch
 

@@ -24,8 +24,8 @@ def test_a_commit_fails_at_the_proxy_and_is_retried(coterie_broker: LocalBroker,
             pass
         proxy.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2, group="billing")
         consumer.commit()
-        assert proxy.asked("OffsetCommit") == 3
-        assert coterie_broker.asked("OffsetCommit") == 1
+        assert proxy.requested("OffsetCommit") == 3
+        assert coterie_broker.requested("OffsetCommit") == 1
         proxy.cut("OffsetCommit", client_id="coterie")
         consumer.commit()
         assert proxy.drop_connections("coterie") > 0
@@ -41,7 +41,7 @@ def test_what_waits_is_seen(coterie_cluster: LocalBroker, coterie_proxy: Proxied
         consumer = BlockingConsumer(settings)
         consumer.subscribe(["orders"])
         proxy.until_held(held)
-        assert coterie_cluster.asked("JoinGroup") == 0
+        assert coterie_cluster.requested("JoinGroup") == 0
     coterie_cluster.until_stable("billing", members=1)
     consumer.close()
 

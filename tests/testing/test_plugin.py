@@ -122,7 +122,7 @@ def test_commits_fail_as_often_as_told(coterie_broker: LocalBroker) -> None:
             rule = coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=3)
             await one.commit()
             assert rule.times == 0
-            assert coterie_broker.asked("OffsetCommit") == 4
+            assert coterie_broker.requested("OffsetCommit") == 4
             assert coterie_broker.committed("g") == {("t", 0): 2}
 
     asyncio.run(story())
@@ -142,8 +142,8 @@ def test_connections_drop_and_coordinators_move(coterie_broker: LocalBroker) -> 
             coterie_broker.produce("t", b"a")
             await until(lambda: _polled(one, lambda: one.position(("t", 0)) == 1))
             coterie_broker.move_coordinator("g")
-            heartbeats = coterie_broker.asked("Heartbeat")
-            await asyncio.to_thread(coterie_broker.until_asked, "Heartbeat", heartbeats + 3)
+            heartbeats = coterie_broker.requested("Heartbeat")
+            await asyncio.to_thread(coterie_broker.until_requested, "Heartbeat", heartbeats + 3)
             await one.commit()
             assert coterie_broker.members("g") == before
             assert coterie_broker.until_stable("g") == generation
@@ -173,7 +173,7 @@ def test_what_a_waiter_says(coterie_broker: LocalBroker) -> None:
     ):
         coterie_broker.until_stable("g", members=2, timeout_s=0.1)
     with pytest.raises(ValueError, match="there is no Joingroup here; there are"):
-        coterie_broker.asked("Joingroup")
+        coterie_broker.requested("Joingroup")
 
 
 def test_waiting_for_commits(coterie_broker: LocalBroker) -> None:

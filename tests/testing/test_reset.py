@@ -127,9 +127,9 @@ def test_nothing_of_a_test_is_left_to_the_next(broker: LocalBroker) -> None:
     plant(broker)
     planted = seen(broker)
     assert [name for name in empty if planted[name] == empty[name]] == []  # each question sees something of it
-    assert broker.asked("JoinGroup") > 0
+    assert broker.requested("JoinGroup") > 0
     broker.reset()
-    assert broker.asked("JoinGroup") == 0
+    assert broker.requested("JoinGroup") == 0
     assert seen(broker) == empty
     assert broker.bootstrap_servers == addresses
     plant(broker)

@@ -44,7 +44,7 @@ NEVER: list[tuple[Callable[[LocalBroker], object], str]] = [
         lambda b: b.until_stable("nobody", members=2, timeout_s=0),
         "group nobody is not Stable with 2 members after 0 s. There is no such group.",
     ),
-    (lambda b: b.until_asked("LeaveGroup", 1, timeout_s=0), "LeaveGroup came fewer than 1 time after 0 s."),
+    (lambda b: b.until_requested("LeaveGroup", 1, timeout_s=0), "LeaveGroup came fewer than 1 time after 0 s."),
     (lambda b: b.until_held(FaultRule("Fetch", None, None, 1), timeout_s=0), "no Fetch came after 0 s."),
     (lambda b: b.until_committed("nobody", {("t", 0): 1}, 0), "nobody has not committed {('t', 0): 1} after 0 s. {}"),
 ]
@@ -60,15 +60,15 @@ def test_a_wait_that_is_over_says_what_is_missing(
 
 
 def test_a_commit_is_waited_for(broker: LocalBroker) -> None:
-    asked = broker.asked("OffsetCommit")
+    requested = broker.requested("OffsetCommit")
     assert commit(broker, "g", 5) == ErrorCode.NONE
     broker.until_committed("g", {("t", 0): 5}, timeout_s=0)
     broker.until_committed("g", {("t", 0): 4}, timeout_s=0)
-    broker.until_asked("OffsetCommit", asked + 1, timeout_s=0)
+    broker.until_requested("OffsetCommit", requested + 1, timeout_s=0)
     with pytest.raises(TimeoutError, match="has not committed"):
         broker.until_committed("g", {("t", 0): 6}, timeout_s=0)
-    with pytest.raises(TimeoutError, match=f"fewer than {asked + 2} times"):
-        broker.until_asked("OffsetCommit", asked + 2, timeout_s=0)
+    with pytest.raises(TimeoutError, match=f"fewer than {requested + 2} times"):
+        broker.until_requested("OffsetCommit", requested + 2, timeout_s=0)
 
 
 def test_a_failed_commit_is_not_kept(broker: LocalBroker) -> None:
@@ -81,7 +81,7 @@ def test_a_failed_commit_is_not_kept(broker: LocalBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [LocalBroker.asked, LocalBroker.lose_response, lambda b, api: b.fail(api, ErrorCode.NONE)]
+    "ask", [LocalBroker.requested, LocalBroker.lose_response, lambda b, api: b.fail(api, ErrorCode.NONE)]
 )
 def test_an_api_that_is_not_there_is_refused_with_those_that_are(broker: LocalBroker, ask: Any) -> None:
     with pytest.raises(ValueError, match=r"there is no Joingroup here; there are .*JoinGroup"):

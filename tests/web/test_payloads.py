@@ -128,9 +128,9 @@ def test_values_by_the_schemas_of_a_registry() -> None:
                 read = await registry.payload(data)
                 assert (read.kind, json.loads(read.text)) == (kind, shown)
                 assert read.schema == HEAD.unpack_from(data)[1]
-            asked = len(requests)
+            requested = len(requests)
             assert (await registry.payload(_avro(ORDER, {"id": 8, "to": "LGA"}, 1))).kind == "avro"
-            assert len(requests) == asked, "a schema is requested once"
+            assert len(requests) == requested, "a schema is requested once"
             for data, problem in (
                 (HEAD.pack(0, 5) + b"x", "UnreadableValue: schema 5 is of the type THRIFT"),
                 (HEAD.pack(0, 99) + b"x", "UnreadableValue: the registry responded 404 for /schemas/ids/99"),

@@ -134,13 +134,6 @@ pub struct TransactionCoordinatorOfOptions {
     pub timeout_s: Option<f64>,
 }
 
-/// What may be left out of [`Broker::until_asked`].
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct UntilAskedOptions {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
-}
-
 /// What may be left out of [`Broker::until_committed`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct UntilCommittedOptions {
@@ -168,6 +161,13 @@ pub struct UntilLagOptions {
     pub timeout_s: Option<f64>,
 }
 
+/// What may be left out of [`Broker::until_requested`].
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct UntilRequestedOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+}
+
 /// What may be left out of [`Broker::until_stable`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct UntilStableOptions {
@@ -178,12 +178,6 @@ pub struct UntilStableOptions {
 }
 
 impl Broker {
-    /// How many requests of that API came so far.
-    pub fn asked(&self, api: &str) -> Result<i64, Error> {
-        let given = json!({"api": api});
-        self.call("asked", given)
-    }
-
     /// The bootstrap.servers of clients: HOST:PORT, of a cluster those of all brokers with commas.
     pub fn bootstrap_servers(&self) -> Result<String, Error> {
         let given = json!({});
@@ -377,6 +371,12 @@ impl Broker {
         self.call("release", given)
     }
 
+    /// How many requests of that API came so far.
+    pub fn requested(&self, api: &str) -> Result<i64, Error> {
+        let given = json!({"api": api});
+        self.call("requested", given)
+    }
+
     /// Empty as after start, on the same addresses: topics, groups, transactions, changed settings, faults and the journal
     /// are gone, connections are closed, and every broker of a cluster runs. A broker alone takes 1 ms, three take 30.
     pub fn reset(&self) -> Result<(), Error> {
@@ -426,18 +426,6 @@ impl Broker {
         self.call("transaction_coordinator_of", given)
     }
 
-    /// Waits until so many requests of that API have come in all.
-    pub fn until_asked(
-        &self,
-        api: &str,
-        count: i64,
-        options: &UntilAskedOptions,
-    ) -> Result<(), Error> {
-        let mut given = json!({"api": api, "count": count});
-        add(&mut given, options);
-        self.call("until_asked", given)
-    }
-
     /// Waits until the group has committed at least these offsets.
     pub fn until_committed(
         &self,
@@ -463,6 +451,18 @@ impl Broker {
         let mut given = json!({"group": group});
         add(&mut given, options);
         self.call("until_lag", given)
+    }
+
+    /// Waits until so many requests of that API have come in all.
+    pub fn until_requested(
+        &self,
+        api: &str,
+        count: i64,
+        options: &UntilRequestedOptions,
+    ) -> Result<(), Error> {
+        let mut given = json!({"api": api, "count": count});
+        add(&mut given, options);
+        self.call("until_requested", given)
     }
 
     /// Waits until the group is Stable (with so many members); returns its generation. A consumer group (KIP-848) is once

@@ -7,13 +7,6 @@ export abstract class Operations {
   protected abstract call(operation: string, given: Record<string, unknown>): Promise<unknown>;
 
   /**
-   * How many requests of that API came so far.
-   */
-  async asked(api: string): Promise<number> {
-    return (await this.call("asked", { api: api })) as number;
-  }
-
-  /**
    * The bootstrap.servers of clients: HOST:PORT, of a cluster those of all brokers with commas.
    */
   async bootstrapServers(): Promise<string> {
@@ -209,6 +202,13 @@ export abstract class Operations {
   }
 
   /**
+   * How many requests of that API came so far.
+   */
+  async requested(api: string): Promise<number> {
+    return (await this.call("requested", { api: api })) as number;
+  }
+
+  /**
    * Empty as after start, on the same addresses: topics, groups, transactions, changed settings, faults and the journal
    * are gone, connections are closed, and every broker of a cluster runs. A broker alone takes 1 ms, three take 30.
    */
@@ -260,13 +260,6 @@ export abstract class Operations {
   }
 
   /**
-   * Waits until so many requests of that API have come in all.
-   */
-  async untilAsked(api: string, count: number, options: { timeoutS?: number } = {}): Promise<void> {
-    await this.call("until_asked", { api: api, count: count, timeout_s: options.timeoutS });
-  }
-
-  /**
    * Waits until the group has committed at least these offsets.
    */
   async untilCommitted(group: string, offsets: Offset[], options: { timeoutS?: number } = {}): Promise<void> {
@@ -286,6 +279,13 @@ export abstract class Operations {
    */
   async untilLag(group: string, options: { atLeast?: number; atMost?: number; timeoutS?: number } = {}): Promise<number> {
     return (await this.call("until_lag", { group: group, at_least: options.atLeast, at_most: options.atMost, timeout_s: options.timeoutS })) as number;
+  }
+
+  /**
+   * Waits until so many requests of that API have come in all.
+   */
+  async untilRequested(api: string, count: number, options: { timeoutS?: number } = {}): Promise<void> {
+    await this.call("until_requested", { api: api, count: count, timeout_s: options.timeoutS });
   }
 
   /**

@@ -59,7 +59,7 @@ test("a commit is retried while the coordinator loads", async () => {
   await broker.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", { times: 2 });
   await commit(one);
   await broker.untilCommitted(group, committed);
-  assert.equal(await broker.asked("OffsetCommit"), 3);
+  assert.equal(await broker.requested("OffsetCommit"), 3);
 });
 
 test("a held SyncGroup delays the first record", async () => {

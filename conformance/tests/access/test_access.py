@@ -30,7 +30,7 @@ def compared(theirs: dict[str, str]) -> JudgeResult:
 
 def test_two_of_a_kind_have_no_difference() -> None:
     verdict = compared({})
-    assert verdict.asked >= QUESTIONS
+    assert verdict.requested >= QUESTIONS
     assert not verdict.kinds
 
 

@@ -528,7 +528,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(
-    ("asked", "ours", "theirs", "row"),
+    ("requested", "ours", "theirs", "row"),
     [
         ({"@": "now", "ms": -4500}, (2, "start-4000 ms"), (-1, -1), "time in a segment"),
         ({"@": "now", "ms": -4500}, (2, "start-5000 ms"), (-1, -1), ""),
@@ -539,14 +539,14 @@ CASES: dict[str, tuple[Any, ...]] = {
 )
 @pytest.mark.parametrize("version", [(2, 6, 3), (4, 3, 0)])
 def test_a_time_of_which_kafka_finds_no_record(
-    asked: Any, ours: Any, theirs: Any, row: str, version: tuple[int, ...]
+    requested: Any, ours: Any, theirs: Any, row: str, version: tuple[int, ...]
 ) -> None:
     def respond(offset: int, timestamp: Any) -> dict[str, Any]:
         of_partition = FINE | {"partition_index": 0, "offset": offset, "timestamp": timestamp}
         return {"topics": [{"name": "$n", "partitions": [of_partition]}]}
 
     damaged: list[dict[str, Any]] = [{}, {"name": {"@": "text", "of": "x", "times": 300}}]
-    body = {"topics": [*damaged, {"name": "$n", "partitions": [{"timestamp": asked}]}]}
+    body = {"topics": [*damaged, {"name": "$n", "partitions": [{"timestamp": requested}]}]}
     question = Question("q", "ListOffsets", 4, body)
     parts = [(part, respond(*ours), respond(*theirs)) for part in differences(respond(*ours), respond(*theirs))]
     rows = [row_of(DifferingPart(question, *each), version) for each in parts]

@@ -500,8 +500,8 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_row_explains_what_it_is_about(case: str) -> None:
-    api, asked, covers, body, ours, theirs, version, expected = CASES[case]
-    question = Question("q", api, asked, body, covers=covers)
+    api, requested, covers, body, ours, theirs, version, expected = CASES[case]
+    question = Question("q", api, requested, body, covers=covers)
     rows = [row_of(DifferingPart(question, part, ours, theirs), version) for part in differences(ours, theirs)]
     assert {row.name if row is not None else "" for row in rows} == {expected}
 

@@ -245,10 +245,12 @@ def _other_order(response: Any) -> None:
     response.groups[0].members.reverse()
 
 
-@pytest.mark.parametrize(("changed", "asked"), [(_without_target, 4), (_other_order, 5)], ids=["a target", "an order"])
-def test_a_lasting_difference_ends_a_story(changed: Any, asked: int) -> None:
+@pytest.mark.parametrize(
+    ("changed", "requested"), [(_without_target, 4), (_other_order, 5)], ids=["a target", "an order"]
+)
+def test_a_lasting_difference_ends_a_story(changed: Any, requested: int) -> None:
     comparison = asyncio.run(_compared(changed))
-    assert (comparison.asked, comparison.differences) == (asked, [])
+    assert (comparison.requested, comparison.differences) == (requested, [])
     assert comparison.explained
 
 

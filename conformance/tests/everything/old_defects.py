@@ -74,8 +74,8 @@ def _unchecked(_: Any, response: Any) -> None:
 
 
 def _setting_refused(request: Any, response: Any) -> None:
-    for asked, topic in zip(request.topics, response.topics, strict=False):
-        if any(config.name not in ONCE_TAKEN for config in asked.configs):
+    for requested, topic in zip(request.topics, response.topics, strict=False):
+        if any(config.name not in ONCE_TAKEN for config in requested.configs):
             topic.error_code, topic.configs, topic.num_partitions = ErrorCode.INVALID_CONFIG, [], -1
 
 
@@ -133,8 +133,8 @@ def _strings(config: Any) -> None:
 
 
 def _no_keys(request: Any, response: Any) -> None:
-    for asked, result in zip(request.resources, response.results, strict=True):
-        if asked.configuration_keys == []:
+    for requested, result in zip(request.resources, response.results, strict=True):
+        if requested.configuration_keys == []:
             result.configs = []
 
 

@@ -59,7 +59,7 @@ async def _judge(wanted: Wanted, changed: dict[int, Handler]) -> JudgeResult:
 
 def test_equal_brokers_agree() -> None:
     verdict = asyncio.run(_judge(Wanted(400, seed=1), {}))
-    assert verdict.asked >= 400
+    assert verdict.requested >= 400
     assert not verdict.kinds, next(iter(verdict.kinds.values()))[0].text()
 
 
@@ -67,7 +67,7 @@ def test_equal_brokers_agree() -> None:
 def test_an_old_defect_is_found(defect: OldDefect) -> None:
     wanted = Wanted(defect.questions, seed=1, apis=defect.apis, first_only=True)
     verdict = asyncio.run(_judge(wanted, defect.handlers))
-    assert verdict.kinds, f"{verdict.asked} questions did not find it"
+    assert verdict.kinds, f"{verdict.requested} questions did not find it"
 
 
 def _first_of_topic(_: Any, response: Any) -> None:
@@ -92,7 +92,7 @@ def _no_fence(_: Any, response: Any) -> None:
 )
 def test_a_defect_that_many_elements_or_a_long_life_show_is_found(wanted: Wanted, changed: dict[int, Handler]) -> None:
     verdict = asyncio.run(_judge(wanted, changed))
-    assert verdict.kinds, f"{verdict.asked} questions did not find it"
+    assert verdict.kinds, f"{verdict.requested} questions did not find it"
 
 
 def test_a_difference_is_made_short_and_asked_again(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_the_report_counts_what_was_asked() -> None:
     verdict = asyncio.run(_judge(Wanted(50, seed=1, apis=("Heartbeat",)), {}))
     report = figures(verdict)
     assert report["coverage"]["Heartbeat"]["fields"] == 4
-    assert report["questions"] == verdict.asked == sum(c["questions"] for c in report["coverage"].values())
+    assert report["questions"] == verdict.requested == sum(c["questions"] for c in report["coverage"].values())
     assert "order" in report["unused_rows"]
-    assert report["not_asked"]["UnregisterBroker, one"] == "the broker itself"
+    assert report["not_requested"]["UnregisterBroker, one"] == "the broker itself"
 
 
 def test_the_report_names_what_was_always_refused_and_what_never_varied() -> None:
@@ -276,16 +276,21 @@ class _Scripted:
 @pytest.mark.parametrize("generation", [1, 3])
 def test_what_a_lasting_difference_leaves_to_ask_is_another_story(generation: int) -> None:
     """Kafka before 4 has the group no longer: of a group that is there, each next answer would differ."""
-    asked = [Question(n, "JoinGroup", 3, {}, covers=("", "" if n == "made" else "right")) for n in ("made", "0", "1")]
+    requested = [
+        Question(n, "JoinGroup", 3, {}, covers=("", "" if n == "made" else "right")) for n in ("made", "0", "1")
+    ]
     joined = {"error_code": "NONE", "generation_id": 3}
     sides: Any = (_Scripted({"0": joined}), _Scripted({"0": joined | {"generation_id": generation}}))
-    story = Story("JoinGroup", asked, strict=False)
+    story = Story("JoinGroup", requested, strict=False)
     comparison = asyncio.run(Comparer(sides, (3, 9, 1)).compare(story))
     assert not comparison.differences
     if generation == 3:
-        assert (comparison.asked, comparison.rest) == (3, None)
+        assert (comparison.requested, comparison.rest) == (3, None)
     else:
-        assert (comparison.asked, comparison.rest) == (2, Story("JoinGroup", [asked[0], asked[2]], strict=False))
+        assert (comparison.requested, comparison.rest) == (
+            2,
+            Story("JoinGroup", [requested[0], requested[2]], strict=False),
+        )
 
 
 def test_the_member_that_joined_is_named_and_not_the_last_of_all() -> None:

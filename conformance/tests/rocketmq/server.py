@@ -43,7 +43,7 @@ class RocketMQServer:
         self.groups: dict[str, dict[str, asyncio.StreamWriter]] = {}
         self.locks = QueueLocks()
         self.silent: set[int] = set()
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self._handlers: dict[int, Callable[[RemotingCommand, asyncio.StreamWriter], RemotingCommand]] = {
             r.ROUTE: self._route,
             r.HEARTBEAT: self._heartbeat,
@@ -75,7 +75,7 @@ class RocketMQServer:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 command = decode(await reader.readexactly(size))
-                self.asked.append(command.code)
+                self.requested.append(command.code)
                 if command.code in self.silent:
                     continue
                 response = self._handlers[command.code](command, writer)

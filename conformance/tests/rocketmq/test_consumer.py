@@ -136,7 +136,7 @@ def test_a_broker_that_does_not_answer_leaves_a_client_with_what_it_has(monkeypa
             server.silent = {r.CONSUMER_LIST}
             other = Client(server, "c2")
             await other.consumer.start()
-            await until(lambda: server.asked.count(r.CONSUMER_LIST) >= 3)
+            await until(lambda: server.requested.count(r.CONSUMER_LIST) >= 3)
             assert (one.queue_ids(), other.queue_ids()) == ([0, 1], [])
             server.silent = set()
             await until(lambda: (one.queue_ids(), other.queue_ids()) == ([0], [1]))

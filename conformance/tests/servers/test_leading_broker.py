@@ -72,7 +72,7 @@ OF_CLUSTERS = ("AlterPartitionReassignments", "AlterClientQuotas", "AlterUserScr
 def test_a_cluster_answers_as_a_lone_broker(seed: int, apis: tuple[str, ...], questions: int) -> None:
     with Simulation(seed=seed) as world:
         verdict = world.run(compared(Wanted(questions, seed=seed, apis=apis, first_only=True)), LIMIT_S)
-    assert verdict.asked >= questions
+    assert verdict.requested >= questions
     assert {kind: examples[0].parts for kind, examples in verdict.kinds.items()} == {}
 
 

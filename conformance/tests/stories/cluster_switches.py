@@ -77,8 +77,8 @@ def the_isr_is_written_whatever_the_version(patch: Patch) -> None:
         writer: isr_writer.IsrWriter, partition: tuple[str, int], state: PartitionState
     ) -> Steps[PartitionState]:
         path = paths.partition_state(*partition)
-        yield from writer.ask(Write(path, nodes.state(state)))
-        node = yield from writer.ask(Read(path))
+        yield from writer.perform(Write(path, nodes.state(state)))
+        node = yield from writer.perform(Read(path))
         return replace(state, version=node.version)
 
     patch.setattr(isr_writer.IsrWriter, "_written", written)
@@ -102,7 +102,7 @@ def a_replaced_controller_goes_on(patch: Patch) -> None:
 
     def unchecked(self: session.OfficeSession, *operations: Any) -> Iterator[Any]:
         try:
-            yield from self.ask(Multi(tuple(map(any_version, operations))))
+            yield from self.perform(Multi(tuple(map(any_version, operations))))
         except MultiRefused as refused:
             raise refused.error from refused
 
@@ -297,12 +297,12 @@ def the_end_of_a_log_is_trusted_after_a_power_cut(patch: Patch) -> None:
 def notifications_are_deleted_by_the_clock_of_zookeeper(patch: Patch) -> None:
     """As in Kafka: a broker whose clock is ahead deletes what others have not read."""
 
-    ask, delete_old, created_ms = ConfigChanges.ask, ConfigChanges._delete_old, dict[str, int]()
+    perform, delete_old, created_ms = ConfigChanges.perform, ConfigChanges._delete_old, dict[str, int]()
 
     def noting(self: ConfigChanges, operation: Any) -> Steps[Any]:
-        result = yield from ask(self, operation)
+        result = yield from perform(self, operation)
         for path in operation.paths if isinstance(operation, ReadEach) else ():
-            node = yield from ask(self, Read(path))
+            node = yield from perform(self, Read(path))
             if isinstance(node, Znode):
                 created_ms[path] = node.created_ms
         return result
@@ -359,11 +359,11 @@ def blocks_are_written_whatever_the_version(patch: Patch) -> None:
 
 
 def a_block_that_another_broker_wrote_is_taken(patch: Patch) -> None:
-    ask = ProducerIdBlocks.ask
+    perform = ProducerIdBlocks.perform
 
     def accepted(self: ProducerIdBlocks, operation: Any) -> Steps[Any]:
         try:
-            return (yield from ask(self, operation))
+            return (yield from perform(self, operation))
         except (BadVersion, NodeExists, NoNode):
             return None
 
@@ -371,11 +371,11 @@ def a_block_that_another_broker_wrote_is_taken(patch: Patch) -> None:
 
 
 def a_write_without_a_response_counts_as_done(patch: Patch) -> None:
-    ask = ProducerIdBlocks.ask
+    perform = ProducerIdBlocks.perform
 
     def once(self: ProducerIdBlocks, operation: Any) -> Steps[Any]:
         if not isinstance(operation, Write):
-            return (yield from ask(self, operation))
+            return (yield from perform(self, operation))
         try:
             return (yield operation)
         except ConnectionLost:

@@ -42,10 +42,10 @@ def summary(certificate: Certificate) -> str:
     text += f", {counts[DIFFERS]} differ" if counts[DIFFERS] else ""
     text += f", {counts[NOT_SERVED]} need what the broker does not serve" if counts[NOT_SERVED] else ""
     generated = certificate.generated()
-    asked, wrong = sum(f.asked for f in generated), sum(len(f.differences) for f in generated)
+    requests, wrong = sum(f.requests for f in generated), sum(len(f.differences) for f in generated)
     if not generated:
         return f"{text}."
-    return f"{text}. {asked:,} generated requests were asked; {wrong:,} were answered otherwise."
+    return f"{text}. {requests:,} generated requests were sent; {wrong:,} had other responses."
 
 
 def as_html(certificate: Certificate) -> str:
@@ -132,9 +132,9 @@ def _generated(certificate: Certificate) -> Iterator[Block]:
     for finding in certificate.generated():
         by_api.setdefault(finding.story.title.partition(" ")[0], []).append(finding)
     rows = tuple(
-        (api, f"{sum(f.asked for f in findings):,}", f"{sum(len(f.differences) for f in findings):,}")
+        (api, f"{sum(f.requests for f in findings):,}", f"{sum(len(f.differences) for f in findings):,}")
         for api, findings in by_api.items()
-        if any(f.asked for f in findings)
+        if any(f.requests for f in findings)
     )
     note = (
         "The right request of each API with one field changed at a time: absent, null, empty, extreme, unknown, wrong. "

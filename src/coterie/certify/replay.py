@@ -60,7 +60,7 @@ class StoryOutcome:
 
     story: RecordedStory
     outcome: str = HOLDS
-    asked: int = 0
+    requests: int = 0
     differences: list[DifferingResponse] = field(default_factory=list)
     missing: tuple[str, int] = ("", 0)
 
@@ -88,8 +88,8 @@ class Certificate:
     def outcomes(self) -> Counter[str]:
         return Counter(f.outcome for f in self.rules())
 
-    def asked(self) -> int:
-        return sum(f.asked for f in self.findings)
+    def requests(self) -> int:
+        return sum(f.requests for f in self.findings)
 
     def different(self) -> int:
         return sum(len(f.differences) for f in self.findings)
@@ -100,7 +100,12 @@ class Certificate:
     def as_json(self) -> dict[str, Any]:
         """The figures, and each difference with both answers."""
         rules = {f.story.rule: f.outcome for f in self.rules()}
-        figures = {"broker": self.address, "like": self.like, "asked": self.asked(), "different": self.different()}
+        figures = {
+            "broker": self.address,
+            "like": self.like,
+            "requests": self.requests(),
+            "different": self.different(),
+        }
         return figures | {"rules": rules, "differences": [d.as_json() for f in self.findings for d in f.differences]}
 
 
@@ -160,7 +165,7 @@ async def _replay(story: RecordedStory, side: StorySide, served: dict[str, tuple
     try:
         for question, responses in zip(story.story.questions, story.responses, strict=True):
             difference = await _one(side, question, responses)
-            finding.asked += 1
+            finding.requests += 1
             if difference is not None:
                 finding.differences.append(difference)
                 finding.outcome = DIFFERS

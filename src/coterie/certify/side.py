@@ -134,20 +134,20 @@ class StorySide:
             self._changes_topics = False
         unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)
         response_s = NO_RESPONSE_S if unacknowledged else RESPONSE_S
-        asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, response_s))
+        responding = asyncio.ensure_future(connection.request_version(request, kind, question.version, response_s))
         if unacknowledged:
             # acks 0 has no response: the next request shows whether the connection is still open.
             following = asyncio.ensure_future(
                 connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, RESPONSE_S)
             )
-            await asyncio.wait([asked, following], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([responding, following], return_when=asyncio.FIRST_COMPLETED)
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-            if not asked.done():
-                asked.cancel()
+            if not responding.done():
+                responding.cancel()
                 return SILENT
         try:
-            response: Struct = await asked
+            response: Struct = await responding
             await settle(connection, request, question.version, response)
         except KafkaError as error:
             connection.close()
@@ -231,27 +231,27 @@ class StorySide:
         self._real[symbol] = value
         self._symbol.setdefault((symbol.partition("@")[0], value), symbol)
 
-    def _tree(self, question: Question, value: Struct, version: int, asked: frozenset[str]) -> Tree:
+    def _tree(self, question: Question, value: Struct, version: int, requested: frozenset[str]) -> Tree:
         tree: dict[str, Tree] = {}
         for spec, item in responses.fields_of(value, version):
             if isinstance(item, list):
                 parts = [
-                    self._part(question, spec.name, one, version, asked)
+                    self._part(question, spec.name, one, version, requested)
                     for one in item
                     if not (self._peers and self._is_peer(spec.name, one))
                 ]
                 if (question.api, spec.name) in WHOLE_BROKER:
                     names = [(responses.element_name(part), part) for part in parts]
-                    own = asked | {""} if question.api in UNNAMED else asked
+                    own = requested | {""} if question.api in UNNAMED else requested
                     parts = [part for name, part in names if name.startswith("$") or name.partition(":")[0] in own]
                 tree[spec.name] = parts
             else:
-                tree[spec.name] = self._part(question, spec.name, item, version, asked)
+                tree[spec.name] = self._part(question, spec.name, item, version, requested)
         return tree
 
-    def _part(self, question: Question, name: str, item: Any, version: int, asked: frozenset[str]) -> Tree:
+    def _part(self, question: Question, name: str, item: Any, version: int, requested: frozenset[str]) -> Tree:
         if isinstance(item, Struct):
-            return self._tree(question, item, version, asked)
+            return self._tree(question, item, version, requested)
         if item is None or isinstance(item, bool | float):
             return item
         if isinstance(item, bytes):

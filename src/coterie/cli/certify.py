@@ -59,7 +59,7 @@ def certify(client: dict[str, str], version: str | None, rules_only: bool, out: 
 
 def _run(recording: Recording, address: tuple[str, int], security: Security) -> Certificate:
     from coterie.certify.replay import CannotCertify
-    from coterie.certify.replay import certify as ask
+    from coterie.certify.replay import certify as compare
 
     token = secrets.token_hex(2)
     with progress_bar(len(recording.stories), "stories") as advance:
@@ -68,7 +68,7 @@ def _run(recording: Recording, address: tuple[str, int], security: Security) -> 
             advance(1)
 
         try:
-            certificate: Certificate = run(ask(recording, address, token, progress, security))
+            certificate: Certificate = run(compare(recording, address, token, progress, security))
         except CannotCertify as error:
             raise click.ClickException(str(error)) from error
     return certificate

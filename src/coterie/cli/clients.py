@@ -39,14 +39,14 @@ def clients(client_id: str | None, client: dict[str, str], as_json: bool) -> Non
 
     errors: dict[Node, KafkaError] = {}
 
-    async def ask() -> list[TelemetryClient]:
+    async def call() -> list[TelemetryClient]:
         async with Admin(client) as admin:
             clients = await admin.telemetry_clients(errors=errors)
         if errors and not clients:
             raise next(iter(errors.values()))
         return clients
 
-    pushing: list[TelemetryClient] = run(ask())
+    pushing: list[TelemetryClient] = run(call())
     wanted = [one for one in pushing if client_id in (None, one.client_id, one.client_instance_id)]
     if client_id is not None and not wanted:
         raise click.ClickException(

@@ -63,11 +63,11 @@ def add(name: str, mechanism: str, file: Path | None, client: dict[str, str]) ->
         )
     else:
 
-        async def ask() -> None:
+        async def call() -> None:
             async with UsersAdmin(client) as admin:
                 await admin.add_user(name, mechanism, password)
 
-        run(ask())
+        run(call())
     write_line(f"user {name} logs in by {mechanism}{'' if file is None else ' or PLAIN'}")
 
 
@@ -90,11 +90,11 @@ def remove(name: str, mechanism: str, file: Path | None, client: dict[str, str])
         _write(file, left)
     else:
 
-        async def ask() -> None:
+        async def call() -> None:
             async with UsersAdmin(client) as admin:
                 await admin.remove_user(name, mechanism)
 
-        run(ask())
+        run(call())
     write_line(f"removed {mechanism} of user {name}")
 
 
@@ -106,11 +106,11 @@ def list_(file: Path | None, client: dict[str, str], as_json: bool) -> None:
     """List the users, with their mechanisms. No passwords, salts or keys."""
     from coterie.client.admin.users import UsersAdmin
 
-    async def ask() -> dict[str, dict[str, int]]:
+    async def call() -> dict[str, dict[str, int]]:
         async with UsersAdmin(client) as admin:
             return await admin.users()
 
-    known = run(ask()) if file is None else _users_of(file)
+    known = run(call()) if file is None else _users_of(file)
     rows = [(user, name, count) for user, mechanisms in known.items() for name, count in mechanisms.items()]
     value = [{"user": user, "mechanism": name, "iterations": count} for user, name, count in rows]
     show(value, as_json, ["USER", "MECHANISM", "ITERATIONS"], rows, "there are no users; `coterie users add NAME`")

@@ -199,15 +199,15 @@ def _epochs(rows: list[Row]) -> Section | None:
 
 def _slow_to_release(rows: list[Row]) -> Section | None:
     """The longest times from the request to revoke partitions to their release, by member."""
-    asked: dict[str, Row] = {}
+    unfinished: dict[str, Row] = {}
     waits: list[tuple[int, Row]] = []
     for r in sorted(rows, key=lambda r: r["log_offset"]):
-        begun = asked.get(r["member_id"])
+        begun = unfinished.get(r["member_id"])
         if begun is not None and not r["revoking"]:
             waits.append((r["time_ms"] - begun["time_ms"], begun))
-            del asked[r["member_id"]]
+            del unfinished[r["member_id"]]
         elif begun is None and r["revoking"]:
-            asked[r["member_id"]] = r
+            unfinished[r["member_id"]] = r
     if not waits:
         return None
     longest = sorted(waits, key=lambda wait: -wait[0])[:20]

@@ -83,7 +83,7 @@ class OffsetLookup:
         self._under_way: set[SendListOffsets] = set()
         self._is_refreshed = False  # in this round
         self._refreshing: RefreshMetadata | None = None
-        self._stale = set(known.topics_to_ask({topic for topic, _ in timestamps}, now_ms))
+        self._stale = set(known.topics_to_look_up({topic for topic, _ in timestamps}, now_ms))
         self._failed: LookupFailure | None = None
         self._codes: dict[TopicPartition, ErrorCode] = {}  # the partitions' own failures of this round
         self._retry_at_ms: float | None = None

@@ -48,12 +48,12 @@ class AclChanges(NotificationScript):
         """The watches are set before the ACLs are read, so that no change is missed."""
         for pattern in PATTERNS:
             self._changed.discard(acl_nodes.CHANGES[pattern])
-            names = yield from self.ask(List(acl_nodes.CHANGES[pattern], watch=True))
+            names = yield from self.perform(List(acl_nodes.CHANGES[pattern], watch=True))
             self._last[pattern] = max(names, default="")
         by_resource = {}
         for pattern in PATTERNS:
             for kind in acl_nodes.TYPES:
-                for name in (yield from self.ask(List(acl_nodes.type_path(pattern, kind)))):
+                for name in (yield from self.perform(List(acl_nodes.type_path(pattern, kind)))):
                     resource = AclResource(pattern, kind, name)
                     by_resource[resource] = yield from self._read(resource)
         self._by_resource = by_resource
@@ -69,10 +69,10 @@ class AclChanges(NotificationScript):
 
     def _read_new(self, pattern: PatternType) -> Steps[None]:
         folder = acl_nodes.CHANGES[pattern]
-        names = yield from self.ask(List(folder, watch=True))
+        names = yield from self.perform(List(folder, watch=True))
         resources: dict[AclResource, None] = {}
         for name in sorted(name for name in names if name > self._last[pattern]):
-            node: Znode | None = yield from self.ask(Read(f"{folder}/{name}"))
+            node: Znode | None = yield from self.perform(Read(f"{folder}/{name}"))
             if node is not None:
                 self._read_ms[f"{folder}/{name}"] = self.now_ms
                 with suppress(Corrupt):  # a tool's mistake
@@ -86,7 +86,7 @@ class AclChanges(NotificationScript):
 
     def _read(self, resource: AclResource) -> Steps[list[Acl]]:
         """None where there is no such node, or one that is a tool's mistake: nobody may do by it what he could not before."""
-        node: Znode | None = yield from self.ask(Read(resource.path))
+        node: Znode | None = yield from self.perform(Read(resource.path))
         if node is None:
             return []
         try:

@@ -109,7 +109,7 @@ class ConfigChanges(NotificationScript):
             del self._wanted[entity]  # it may be wanted again meanwhile
         changes: list[SettingsChanged] = []
         try:
-            read = yield from self.ask(ReadEach(tuple(nodes.config(*entity) for entity in entities)))
+            read = yield from self.perform(ReadEach(tuple(nodes.config(*entity) for entity in entities)))
             for entity, data in zip(entities, read, strict=True):
                 identity = (yield from self._identity(entity[1])) if entity[0] == nodes.TOPICS_KIND else ()
                 with suppress(Corrupt):  # a tool's mistake
@@ -123,26 +123,26 @@ class ConfigChanges(NotificationScript):
             yield SettingsRead(tuple(changes))
 
     def _identity(self, topic: str) -> Steps[tuple[bytes | None, int]]:
-        node: Znode | None = yield from self.ask(Read(paths.topic(topic)))
+        node: Znode | None = yield from self.perform(Read(paths.topic(topic)))
         return (None, -1) if node is None else (nodes.topic_id_of(node.data), node.created)
 
     def _read_at_start(self) -> Steps[None]:
         self._is_changed = True  # the watch went with the session before
         for kind in READ_AT_START:
-            for name in (yield from self.ask(List(nodes.configs(kind)))):
+            for name in (yield from self.perform(List(nodes.configs(kind)))):
                 self._wanted[kind, name] = None
                 if kind == nodes.USERS_KIND:
-                    for client in (yield from self.ask(List(nodes.configs(nodes.clients_of(name))))):
+                    for client in (yield from self.perform(List(nodes.configs(nodes.clients_of(name))))):
                         self._wanted[kind, f"{name}/{nodes.CLIENTS_KIND}/{client}"] = None
 
     def _read_new(self) -> Steps[None]:
-        names = frozenset((yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))))
+        names = frozenset((yield from self.perform(List(nodes.CONFIG_CHANGES, watch=True))))
         paths_left = {_change(name) for name in names}
         self._read_ms = {path: ms for path, ms in self._read_ms.items() if path in paths_left}
         fresh = sorted(name for name in names if name > self._last)
         while fresh:
             lot, fresh = fresh[:READ_AT_ONCE], fresh[READ_AT_ONCE:]
-            read = yield from self.ask(ReadEach(tuple(map(_change, lot))))
+            read = yield from self.perform(ReadEach(tuple(map(_change, lot))))
             for name, data in zip(lot, read, strict=True):
                 if data is not None:
                     self._read_ms[_change(name)] = self.now_ms

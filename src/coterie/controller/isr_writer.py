@@ -104,12 +104,12 @@ class IsrWriter(SessionScript):
         """-> what the node holds now."""
         path = paths.partition_state(*partition)
         try:
-            yield from self.ask(Write(path, nodes.state(state), state.version))
+            yield from self.perform(Write(path, nodes.state(state), state.version))
         except (BadVersion, NoNode):
-            node: Znode | None = yield from self.ask(Read(path))
+            node: Znode | None = yield from self.perform(Read(path))
             return None if node is None else nodes.state_of(node, state.replicas)
         return replace(state, version=state.version + 1)
 
     def _propagate(self) -> Steps[None]:
-        yield from self.ask(nodes.isr_change(self._changed))
+        yield from self.perform(nodes.isr_change(self._changed))
         self._changed, self._propagated_ms = set(), self.now_ms

@@ -99,26 +99,28 @@ class ControllerMachine(SessionScript):
         lead. Apache Kafka 2.6 does not, and loses acknowledged records when such a replica is the first one back; KIP-966 has
         Kafka's own way, which needs KRaft. Leaders learn of it by the UpdateMetadata that follows the notification."""
         left: list[TopicPartition] = []
-        for name in (yield from self.ask(List(paths.TOPICS))):
-            node: Znode | None = yield from self.ask(Read(paths.topic(name)))
+        for name in (yield from self.perform(List(paths.TOPICS))):
+            node: Znode | None = yield from self.perform(Read(paths.topic(name)))
             for number, replicas in {} if node is None else nodes.replicas_of(node.data).items():
                 if self.config.broker_id in replicas:
                     has_left = yield from self._leave_isr(paths.partition_state(name, number), replicas)
                     left += [(name, number)] if has_left else []
         if left:
-            yield from self.ask(nodes.isr_change(left))
+            yield from self.perform(nodes.isr_change(left))
         self._leaves_isrs = False
 
     def _leave_isr(self, path: str, replicas: tuple[int, ...]) -> Steps[bool]:
         """Whether the ISR is without this broker; it may have left before, and died before it notified."""
-        while (node := (yield from self.ask(Read(path)))) is not None:
+        while (node := (yield from self.perform(Read(path)))) is not None:
             state = nodes.state_of(node, replicas)
             others = tuple(replica for replica in state.isr if replica != self.config.broker_id)
             if not others or others == state.isr:
                 return bool(others)
             leader = NO_LEADER if state.leader == self.config.broker_id else state.leader
             try:
-                yield from self.ask(Write(path, nodes.state(replace(state, leader=leader, isr=others)), node.version))
+                yield from self.perform(
+                    Write(path, nodes.state(replace(state, leader=leader, isr=others)), node.version)
+                )
             except BadVersion:
                 continue  # its leader or the controller was first
             return True
@@ -129,8 +131,8 @@ class ControllerMachine(SessionScript):
         path = paths.broker(self.config.broker_id)
         while not self._closing:
             with suppress(NodeExists):
-                yield from self.ask(Create(path, self.config.registration))
-            node: Znode | None = yield from self.ask(Read(path))
+                yield from self.perform(Create(path, self.config.registration))
+            node: Znode | None = yield from self.perform(Read(path))
             if node is not None and node.mine:
                 yield Registered(node.created)
                 return
@@ -138,7 +140,7 @@ class ControllerMachine(SessionScript):
 
     def _stand(self) -> Steps[None]:
         """One candidacy: elected, or waiting for the controller's node to change."""
-        node: Znode | None = yield from self.ask(Read(nodes.CONTROLLER, watch=True))
+        node: Znode | None = yield from self.perform(Read(nodes.CONTROLLER, watch=True))
         epoch: tuple[int, int] | None = None
         if node is None or node.mine:
             epoch = yield from self._elect(is_mine=node is not None)
@@ -177,23 +179,23 @@ class ControllerMachine(SessionScript):
         another was first. Refused or not answered, it may still have been done: then the nodes say so."""
         if not is_mine:
             yield from self._make_epoch_node()
-        held: Znode = yield from self.ask(Read(nodes.CONTROLLER_EPOCH))
+        held: Znode = yield from self.perform(Read(nodes.CONTROLLER_EPOCH))
         if is_mine:  # the transaction of a lost answer; nobody can have written since
             return int(held.data), held.version
         epoch = int(held.data) + 1
         own = Create(nodes.CONTROLLER, nodes.controller(self.config.broker_id, self.now_ms))
         try:
-            yield from self.ask(Multi((own, Write(nodes.CONTROLLER_EPOCH, str(epoch), held.version))))
+            yield from self.perform(Multi((own, Write(nodes.CONTROLLER_EPOCH, str(epoch), held.version))))
         except MultiRefused:
-            node: Znode | None = yield from self.ask(Read(nodes.CONTROLLER))
+            node: Znode | None = yield from self.perform(Read(nodes.CONTROLLER))
             if node is None or not node.mine:
                 return None
         return epoch, held.version + 1
 
     def _make_epoch_node(self) -> Steps[None]:
-        if (yield from self.ask(Read(nodes.CONTROLLER_EPOCH))) is None:
+        if (yield from self.perform(Read(nodes.CONTROLLER_EPOCH))) is None:
             with suppress(NodeExists):  # another candidate's
-                yield from self.ask(Create(nodes.CONTROLLER_EPOCH, str(FIRST_EPOCH), ephemeral=False))
+                yield from self.perform(Create(nodes.CONTROLLER_EPOCH, str(FIRST_EPOCH), ephemeral=False))
 
     def is_over(self) -> bool:
         return self._expired or self._closing

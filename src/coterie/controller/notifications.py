@@ -50,5 +50,5 @@ class NotificationScript(SessionScript):
     def _delete_old(self) -> Steps[None]:
         for path in [path for path, ms in self._read_ms.items() if self.now_ms - ms > KEPT_MS]:
             with suppress(NoNode):
-                yield from self.ask(Delete(path))
+                yield from self.perform(Delete(path))
             del self._read_ms[path]

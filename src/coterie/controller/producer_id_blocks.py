@@ -85,7 +85,7 @@ class ProducerIdBlocks(SessionScript):
     def _reserved(self) -> Steps[range]:
         """The next block, which is this broker's. Raises ZooKeeperError, Corrupt, ProducerIdsExhausted."""
         while True:
-            node: Znode | None = yield from self.ask(Read(NODE))
+            node: Znode | None = yield from self.perform(Read(NODE))
             first = 0 if node is None else _end_of(node.data) + 1
             block = range(first, first + self._size)
             if block[-1] > MAX_PRODUCER_ID:
@@ -94,9 +94,9 @@ class ProducerIdBlocks(SessionScript):
             data = json.dumps(content, separators=(",", ":"))
             try:
                 if node is None:
-                    yield from self.ask(Create(NODE, data, ephemeral=False))
+                    yield from self.perform(Create(NODE, data, ephemeral=False))
                 else:
-                    yield from self.ask(Write(NODE, data, node.version))
+                    yield from self.perform(Write(NODE, data, node.version))
             except (BadVersion, NodeExists, NoNode):
                 continue  # another broker was first, or the response to the first try was lost
             return block

@@ -28,7 +28,7 @@ class SessionScript(ScriptMachine):
         """Whether nothing more is requested in this session."""
         return False
 
-    def ask(self, operation: Operation) -> Steps[Any]:
+    def perform(self, operation: Operation) -> Steps[Any]:
         """Repeated while the connection is lost: whether the first try was done shows in what the next one meets. Raises
         SessionExpired, and what ZooKeeper refuses with."""
         while not self.is_over():

@@ -37,9 +37,9 @@ class TokenChanges(NotificationScript):
     def _read_at_start(self) -> Steps[None]:
         """The watch is set before the tokens are read, so that no change is missed."""
         self._is_changed = False
-        names = yield from self.ask(List(token_nodes.CHANGES, watch=True))
+        names = yield from self.perform(List(token_nodes.CHANGES, watch=True))
         self._last = max(names, default="")
-        ids = yield from self.ask(List(token_nodes.TOKENS))
+        ids = yield from self.perform(List(token_nodes.TOKENS))
         yield from self._read(ids, is_all=True)
 
     def _step(self) -> Steps[None]:
@@ -47,11 +47,11 @@ class TokenChanges(NotificationScript):
             yield Wait(None)
             return
         self._is_changed = False
-        names = yield from self.ask(List(token_nodes.CHANGES, watch=True))
+        names = yield from self.perform(List(token_nodes.CHANGES, watch=True))
         ids: dict[str, None] = {}
         for name in sorted(name for name in names if name > self._last):
             path = f"{token_nodes.CHANGES}/{name}"
-            node: Znode | None = yield from self.ask(Read(path))
+            node: Znode | None = yield from self.perform(Read(path))
             if node is not None:
                 self._read_ms[path] = self.now_ms
                 if node.data and "/" not in node.data:  # else a tool's mistake
@@ -65,7 +65,7 @@ class TokenChanges(NotificationScript):
         """A node that is a tool's mistake is no token."""
         tokens: dict[str, DelegationToken | None] = {}
         for token_id in ids:
-            node: Znode | None = yield from self.ask(Read(token_nodes.path_of(token_id)))
+            node: Znode | None = yield from self.perform(Read(token_nodes.path_of(token_id)))
             tokens[token_id] = None if node is None else _token(token_id, node.data)
         yield TokensRead(tokens, is_all)
 

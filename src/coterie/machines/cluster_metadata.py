@@ -69,12 +69,12 @@ class ClusterMetadata:
 
     # -- what to ask ----------------------------------------------------------------------------------------------------
 
-    def topics_to_ask(self, names: Iterable[str], now_ms: float) -> list[str]:
+    def topics_to_look_up(self, names: Iterable[str], now_ms: float) -> list[str]:
         """The topics that are unknown or had an error; all of them once the metadata is too old."""
         is_old = now_ms - self._updated_ms > self._max_age_ms
         return [n for n in names if is_old or n not in self._topics or self._topics[n].error]
 
-    def must_ask_all(self, now_ms: float) -> bool:
+    def must_look_up_all(self, now_ms: float) -> bool:
         """Whether the list of all topics is unknown, or too old."""
         return now_ms - self._all_updated_ms > self._max_age_ms
 

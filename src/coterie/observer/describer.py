@@ -110,14 +110,14 @@ class Describer:
                 at_once = GROUPS_AT_ONCE if version >= SEVERAL_FROM else 1
                 for start in range(0, len(groups), at_once):
                     await self._rate.turn()
-                    asked = [name for name, _ in groups[start : start + at_once]]
+                    names = [name for name, _ in groups[start : start + at_once]]
                     request = OffsetFetchRequest(
-                        asked[0], None, [OffsetFetchRequestGroup(name, topics=None) for name in asked]
+                        names[0], None, [OffsetFetchRequestGroup(name, topics=None) for name in names]
                     )
                     response: OffsetFetchResponse = await connection.request(
                         request, OffsetFetchResponse, self._cluster.timeout_s, highest=version
                     )
-                    committed |= _offsets(asked[0], response, version)
+                    committed |= _offsets(names[0], response, version)
         return committed
 
     async def _coordinated(self, names: Sequence[str]) -> dict[int, list[tuple[str, int]]]:

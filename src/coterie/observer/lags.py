@@ -142,11 +142,11 @@ class GroupLags:
         if not turn:
             return
         await self._rate.turn()
-        asked = {partition: commit.offset for partition, commit in turn.items()}
-        times, at_ms = await self._admin.record_times(asked), now_ms()
+        offsets = {partition: commit.offset for partition, commit in turn.items()}
+        times, at_ms = await self._admin.record_times(offsets), now_ms()
         for partition, time_ms in times.items():
             commit = turn[partition]
-            commit.record_ms, commit.read_offset, commit.read_ms = time_ms, asked[partition], at_ms
+            commit.record_ms, commit.read_offset, commit.read_ms = time_ms, offsets[partition], at_ms
 
     def __iter__(self) -> Iterator[GroupLag]:
         for group in self._committed:

@@ -56,7 +56,7 @@ class FaultOfRequest(Protocol):
 class FaultRules(Protocol):
     """The rules in force."""
 
-    asked: Counter[str]
+    requested: Counter[str]
 
     def concern(self, api: str, client_id: str) -> bool:
         """Whether a request of that API and client must be looked at."""
@@ -200,7 +200,7 @@ class Passage:
         rules = self._brokers.rules
         api = API_NAMES.get(head.api_key, "")
         if rules is not None:
-            rules.asked[api] += 1
+            rules.requested[api] += 1
         watcher = self._brokers.watcher
         is_watched = watcher is not None and watcher.watches(head.api_key)
         if is_watched or has_tokens_behind(head) or (rules is not None and rules.concern(api, head.client_id)):

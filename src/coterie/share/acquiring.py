@@ -52,21 +52,21 @@ class Acquired(NamedTuple):
 
 
 def acquire(
-    partition: SharePartition, asked: Acquiring, fetch_offset: int, batches: Sequence[LogBatch]
+    partition: SharePartition, request: Acquiring, fetch_offset: int, batches: Sequence[LogBatch]
 ) -> list[Acquired]:
     """Acquires of ``batches``, which were read from the log at ``fetch_offset``."""
-    if asked.max_records <= 0 or not batches or batches[-1].last < partition.start_offset:
+    if request.max_records <= 0 or not batches or batches[-1].last < partition.start_offset:
         return []
-    last, most = _bounds(partition, fetch_offset, asked.max_records, batches[-1].last)
+    last, most = _bounds(partition, fetch_offset, request.max_records, batches[-1].last)
     if most <= 0:
         return []
     _archive_compacted(partition, fetch_offset, batches[0].first)
     base = _base_offset(partition, batches[0].first)
     known = partition.in_flight.between(min(batches[0].first, base), last)
     if known:
-        acquired = _Reacquisition(partition, asked, batches, last, most).acquire(known, base)
+        acquired = _Reacquisition(partition, request, batches, last, most).acquire(known, base)
     else:
-        acquired, _ = _acquire_new(partition, asked, batches, (base, last), most)
+        acquired, _ = _acquire_new(partition, request, batches, (base, last), most)
     return _without_aborted(partition, acquired, batches)
 
 
@@ -96,7 +96,7 @@ class _Reacquisition:
     """A fetch that reaches into the window. ``most``: how many are still acquired; 0 once no more may be."""
 
     partition: SharePartition
-    asked: Acquiring
+    request: Acquiring
     log: Sequence[LogBatch]
     last: int
     most: int
@@ -123,7 +123,7 @@ class _Reacquisition:
         return acquired
 
     def _new(self, first: int, last: int) -> list[Acquired]:
-        acquired, count = _acquire_new(self.partition, self.asked, self.log, (first, last), self.most - self.count)
+        acquired, count = _acquire_new(self.partition, self.request, self.log, (first, last), self.most - self.count)
         self.count += count
         return acquired
 
@@ -135,11 +135,11 @@ class _Reacquisition:
             self.most = 0
             return False
         left = self.most - self.count
-        too_large = self.asked.record_limit and batch.last - batch.first + 1 > left
+        too_large = self.request.record_limit and batch.last - batch.first + 1 > left
         if batch.is_within(first, self.last) and not batch.is_split and not too_large and not throttled:
             run = batch.whole
             if run.is_free:
-                _lock(self.partition, run, self.asked)
+                _lock(self.partition, run, self.request)
                 acquired.append(Acquired(run.first, run.last, run.delivery_count))
                 self.count += run.count
             return True
@@ -178,17 +178,17 @@ class _Reacquisition:
                 most_throttled = max(1, size >> (before - limits.throttled_from + 1))
             is_last_delivery = limit > 2 and before == limit - 1
             most = 1 if is_last_delivery else run.count
-            if self.asked.record_limit:
+            if self.request.record_limit:
                 most = min(most, left - count)
             if count < most_throttled:
                 most = min(most, most_throttled - count)
             taken = batch.cut(run.first, run.first + most - 1)[0]
-            _lock(self.partition, taken, self.asked)
+            _lock(self.partition, taken, self.request)
             _append(acquired, Acquired(taken.first, taken.last, taken.delivery_count))
             count += taken.count
             if is_last_delivery or most < run.count or count == most_throttled:
                 break
-            if self.asked.record_limit and count == left:
+            if self.request.record_limit and count == left:
                 break
         batch.join()
         return acquired
@@ -202,14 +202,14 @@ def _append(acquired: list[Acquired], part: Acquired) -> None:
         acquired.append(part)
 
 
-def _lock(partition: SharePartition, run: OffsetRun, asked: Acquiring) -> None:
-    run.state, run.member_id = RecordState.ACQUIRED, asked.member_id
+def _lock(partition: SharePartition, run: OffsetRun, request: Acquiring) -> None:
+    run.state, run.member_id = RecordState.ACQUIRED, request.member_id
     run.delivery_count += 1
-    run.deadline_ms = asked.now_ms + partition.limits.record_lock_duration_ms
+    run.deadline_ms = request.now_ms + partition.limits.record_lock_duration_ms
 
 
 def _acquire_new(
-    partition: SharePartition, asked: Acquiring, log: Sequence[LogBatch], offsets: tuple[int, int], most: int
+    partition: SharePartition, request: Acquiring, log: Sequence[LogBatch], offsets: tuple[int, int], most: int
 ) -> tuple[list[Acquired], int]:
     """Acquires offsets that are not in the window, and the number of them that counts: up to the end of a batch of the log."""
     first, last = offsets
@@ -220,11 +220,11 @@ def _acquire_new(
         last = _end_of_batch(log, first + most - 1)
         if partition.open_hole is not None:
             last = min(last, limit)
-    if asked.record_limit:
-        acquired = [_add(partition, asked, first, last, min(most, last - first + 1))]
+    if request.record_limit:
+        acquired = [_add(partition, request, first, last, min(most, last - first + 1))]
     else:
-        parts = _parts(log, first, last, asked.batch_size)
-        acquired = [_add(partition, asked, first, last, last - first + 1) for first, last in parts]
+        parts = _parts(log, first, last, request.batch_size)
+        acquired = [_add(partition, request, first, last, last - first + 1) for first, last in parts]
         first = acquired[0].first
     if partition.in_flight.batches[0].first == first:
         partition.start_offset = max(partition.start_offset, first)
@@ -252,14 +252,14 @@ def _parts(log: Sequence[LogBatch], first: int, last: int, batch_size: int) -> l
     return [*parts, (first, last)]
 
 
-def _add(partition: SharePartition, asked: Acquiring, first: int, last: int, count: int) -> Acquired:
+def _add(partition: SharePartition, request: Acquiring, first: int, last: int, count: int) -> Acquired:
     """A batch of the window, of which the first ``count`` are acquired and the others are available."""
     run = OffsetRun(first, last, RecordState.AVAILABLE, 0)
     batch = Batch([run])
     if count < run.count:
         run = batch.cut(first, first + count - 1)[0]
         partition.seeks = True
-    _lock(partition, run, asked)
+    _lock(partition, run, request)
     partition.in_flight.add(batch)
     return Acquired(run.first, run.last, run.delivery_count)
 

@@ -90,18 +90,21 @@ class FaultControls(ABC):
         self._call(lambda: self.faults.rules.append(rule))
         return rule
 
-    def asked(self, api: str) -> int:
+    def requested(self, api: str) -> int:
         """How many requests of that API came so far."""
-        return self.faults.asked[_known(api, API_KEYS)]
+        return self.faults.requested[_known(api, API_KEYS)]
 
     def until_held(self, rule: FaultRule, count: int = 1, timeout_s: float = WAIT_S) -> None:
         """Waits until so many requests wait at the door."""
         self._until(lambda: len(rule.held) >= count, f"no {rule.api} came", lambda: "", timeout_s)
 
-    def until_asked(self, api: str, count: int, timeout_s: float = WAIT_S) -> None:
+    def until_requested(self, api: str, count: int, timeout_s: float = WAIT_S) -> None:
         """Waits until so many requests of that API have come in all."""
         self._until(
-            lambda: self.asked(api) >= count, f"{api} came fewer than {quantity(count, 'time')}", lambda: "", timeout_s
+            lambda: self.requested(api) >= count,
+            f"{api} came fewer than {quantity(count, 'time')}",
+            lambda: "",
+            timeout_s,
         )
 
 

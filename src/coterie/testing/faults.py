@@ -200,7 +200,7 @@ class Faults:
 
     def __init__(self) -> None:
         self.rules: list[FaultRule] = []
-        self.asked: Counter[str] = Counter()
+        self.requested: Counter[str] = Counter()
 
     def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
         """The handlers by API key, each behind the rules."""
@@ -219,7 +219,7 @@ class Faults:
 
     def _before(self, api: str, handler: Handler) -> Handler:
         def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
-            self.asked[api] += 1
+            self.requested[api] += 1
             rule = self.taken(api, request, call.client_id)
             if rule is None:
                 return handler(broker, request, call)

@@ -169,7 +169,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
                 )
             await self.broker.stop()
         self.faults.rules.clear()
-        self.faults.asked.clear()
+        self.faults.requested.clear()
         self.journal.clear()
         self._epoch = 0
         return await self._start()
@@ -199,7 +199,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         """Creates a topic, and returns once every broker knows it. Raises KafkaError."""
         items = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
         request = CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])
-        for result in self._ask(request, *self._controller_address()).topics:
+        for result in self._request(request, *self._controller_address()).topics:
             check(result.error_code, result.error_message)
             partitions = result.num_partitions
         if self._cluster is not None:
@@ -220,7 +220,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         request = ProduceRequest(
             None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
         )
-        for responded in self._ask(request, *self._address(topic, partition)).responses:
+        for responded in self._request(request, *self._address(topic, partition)).responses:
             check(responded.partition_responses[0].error_code, subject=f"{topic}-{partition}")
 
     def _now_ms(self) -> int:
@@ -234,7 +234,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}; create_topic makes it")
         return len(topic.partitions)
 
-    def _ask(self, request: Any, host: str, port: int) -> Any:
+    def _request(self, request: Any, host: str, port: int) -> Any:
         security = PLAINTEXT if self._security is None else self._security.own()
         socket = BrokerSocket(host, port, "coterie-testing", security=security)
         try:

@@ -257,8 +257,8 @@ class WorldBroker(LocalBroker):
         except TimeoutError as error:
             raise TimeoutError(f"{error}. {why()}".rstrip()) from None
 
-    def _ask(self, request: Any, host: str, port: int) -> Any:
-        return self.world.run(_asked(request, host, port))
+    def _request(self, request: Any, host: str, port: int) -> Any:
+        return self.world.run(_response(request, host, port))
 
 
 class _BrokerProcess(ClusteredBroker):
@@ -328,7 +328,7 @@ def _exit_after_failure(broker: Broker, process: SimulatedProcess) -> None:
     broker.loop.create_task(wait())
 
 
-async def _asked(request: Message, host: str, port: int) -> Any:
+async def _response(request: Message, host: str, port: int) -> Any:
     connection = await Connection.connect(host, port, "coterie-testing", START_S)
     try:
         return await connection.request(request, response_type(request), START_S, highest=PRODUCE_VERSION)

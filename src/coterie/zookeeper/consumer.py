@@ -128,10 +128,10 @@ class ConsumerMachine(ScriptMachine):
         registration = paths.registration(c.threads, self.now_ms)
         while not self._closing:
             try:
-                yield from self._ask(Create(path, registration))
+                yield from self._perform(Create(path, registration))
                 return
             except NodeExists:
-                node: Znode | None = yield from self._ask(Read(path))
+                node: Znode | None = yield from self._perform(Read(path))
                 if node is not None and node.mine:
                     return  # made by the request whose answer was lost
                 yield from self._pause(self.config.rebalance_backoff_ms)  # a former session's, about to go
@@ -161,7 +161,7 @@ class ConsumerMachine(ScriptMachine):
                 if self.config.auto_commit_enable or self._commit_wanted:
                     yield from self._commit(consumed)
                 yield from self._release()
-                yield from self._ask(Delete(paths.member(self.config.group_id, self.config.consumer_id)))
+                yield from self._perform(Delete(paths.member(self.config.group_id, self.config.consumer_id)))
         except ZooKeeperError:
             return  # the session's end takes all of it away
 
@@ -194,7 +194,7 @@ class ConsumerMachine(ScriptMachine):
 
     def _rebalance(self) -> Steps[bool]:
         """The five steps; False where another consumer has not released its partitions yet."""
-        if not (yield from self._ask(List(paths.BROKERS))):
+        if not (yield from self._perform(List(paths.BROKERS))):
             return bool((yield from self._wait_for_brokers()))
         yield from self._stop_and_commit()
         yield from self._release()
@@ -206,7 +206,7 @@ class ConsumerMachine(ScriptMachine):
 
     def _wait_for_brokers(self) -> Steps[bool]:
         """Without a broker: the first registration of one is the next change."""
-        brokers = yield from self._ask(List(paths.BROKERS, watch=True))
+        brokers = yield from self._perform(List(paths.BROKERS, watch=True))
         self._changed = self._changed or bool(brokers)
         return True
 
@@ -220,7 +220,7 @@ class ConsumerMachine(ScriptMachine):
         """Step 2."""
         for topic, partition in list(self.registry):
             with suppress(NoNode):
-                yield from self._ask(Delete(paths.owner(self.config.group_id, topic, partition)))
+                yield from self._perform(Delete(paths.owner(self.config.group_id, topic, partition)))
             self.registry.pop((topic, partition), None)
             self._committed.pop((topic, partition), None)
 
@@ -228,14 +228,14 @@ class ConsumerMachine(ScriptMachine):
         """Step 3: our own share of each topic, partition -> thread. The reads leave watches: whatever changes from here
         on is a new rebalance."""
         group_id, me = self.config.group_id, self.config.consumer_id
-        everyone = tuple((yield from self._ask(List(paths.members(group_id), watch=True))))
-        nodes: list[str | None] = yield from self._ask(ReadEach(paths.members_of(group_id, everyone)))
+        everyone = tuple((yield from self._perform(List(paths.members(group_id), watch=True))))
+        nodes: list[str | None] = yield from self._perform(ReadEach(paths.members_of(group_id, everyone)))
         if None in nodes:
             raise NoNode
         subscriptions, threads = _subscribed(everyone, tuple(nodes))
         mine: dict[TopicPartition, str] = {}
         for topic, count in sorted(subscriptions.get(me, {}).items()):
-            node = yield from self._ask(Read(paths.topic(topic), watch=True))
+            node = yield from self._perform(Read(paths.topic(topic), watch=True))
             partitions = paths.partitions_of(node.data) if node is not None else ()
             for thread in threads_of(me, count):
                 mine |= {(topic, p): thread for p in share(partitions, threads[topic], thread)}
@@ -252,15 +252,15 @@ class ConsumerMachine(ScriptMachine):
             return True
         self.conflicts += 1
         for path in taken:
-            yield from self._ask(Delete(path))
+            yield from self._perform(Delete(path))
         return False
 
     def _own(self, path: str, thread: str) -> Steps[bool]:
         try:
-            yield from self._ask(Create(path, thread))
+            yield from self._perform(Create(path, thread))
         except NodeExists:
             # Ours if an answer was lost on the way; a former session's of ours is about to go and counts as another's.
-            node: Znode | None = yield from self._ask(Read(path))
+            node: Znode | None = yield from self._perform(Read(path))
             return node is not None and node.mine and node.data == thread
         return True
 
@@ -270,7 +270,7 @@ class ConsumerMachine(ScriptMachine):
         where = tuple(paths.offset(group_id, topic, partition) for topic, partition in mine)
         for (topic, partition), thread in mine.items():  # owned already, whatever becomes of the read
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, INVALID_OFFSET)
-        offsets: list[str | None] = (yield from self._ask(ReadEach(where))) if where else []
+        offsets: list[str | None] = (yield from self._perform(ReadEach(where))) if where else []
         for ((topic, partition), thread), node in zip(mine.items(), offsets, strict=True):
             offset = paths.offset_of(node) if node else INVALID_OFFSET
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, offset)
@@ -284,10 +284,10 @@ class ConsumerMachine(ScriptMachine):
         for (topic, partition), offset in consumed.items():
             known = self._committed.get((topic, partition))
             if known is not None and offset not in (known, INVALID_OFFSET):
-                yield from self._ask(Write(paths.offset(self.config.group_id, topic, partition), str(offset)))
+                yield from self._perform(Write(paths.offset(self.config.group_id, topic, partition), str(offset)))
                 self._committed[topic, partition] = offset
 
-    def _ask(self, operation: Operation) -> Steps[Any]:
+    def _perform(self, operation: Operation) -> Steps[Any]:
         """Again when the connection is back, for as long as the session may live on."""
         while True:
             if self.is_expired:

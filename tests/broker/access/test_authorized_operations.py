@@ -20,14 +20,14 @@ def test_metadata_names_what_may_be_done_with_cluster_and_topics(version: int) -
             client = await connect()
             await make_topic(client, "t", 1)
             topics = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="nobody-made-this")]
-            for asked in (False, True):
-                request = MetadataRequest(topics, False, asked, asked)
+            for requested in (False, True):
+                request = MetadataRequest(topics, False, requested, requested)
                 response = await client.ask(request, MetadataResponse, version)
-                in_cluster = CLUSTER if asked and version <= 10 else NOT_ASKED
+                in_cluster = CLUSTER if requested and version <= 10 else NOT_ASKED
                 assert response.cluster_authorized_operations == in_cluster
                 operations = {t.name: t.topic_authorized_operations for t in response.topics}
                 # Kafka names them for a topic that does not exist as well.
-                assert set(operations.values()) == {TOPIC if asked else NOT_ASKED}
+                assert set(operations.values()) == {TOPIC if requested else NOT_ASKED}
 
     run(story)
 
@@ -37,12 +37,12 @@ def test_describe_groups_names_what_may_be_done_with_a_group(version: int) -> No
     async def story() -> None:
         async with broker() as connect:
             client = await connect()
-            for asked in (False, True):
-                request = DescribeGroupsRequest(["nobody-made-this"], asked)
+            for requested in (False, True):
+                request = DescribeGroupsRequest(["nobody-made-this"], requested)
                 (group,) = (await client.ask(request, DescribeGroupsResponse, version)).groups
                 failed = version >= 6
                 assert group.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if failed else ErrorCode.NONE)
-                assert group.authorized_operations == (GROUP if asked and not failed else NOT_ASKED)
+                assert group.authorized_operations == (GROUP if requested and not failed else NOT_ASKED)
 
     run(story)
 
@@ -52,9 +52,9 @@ def test_describe_cluster_names_what_may_be_done_with_the_cluster(version: int) 
     async def story() -> None:
         async with broker() as connect:
             client = await connect()
-            for asked in (False, True):
-                response = await client.ask(DescribeClusterRequest(asked), DescribeClusterResponse, version)
-                assert response.cluster_authorized_operations == (CLUSTER if asked else NOT_ASKED)
+            for requested in (False, True):
+                response = await client.ask(DescribeClusterRequest(requested), DescribeClusterResponse, version)
+                assert response.cluster_authorized_operations == (CLUSTER if requested else NOT_ASKED)
 
     run(story)
 

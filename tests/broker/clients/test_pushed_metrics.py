@@ -121,7 +121,7 @@ def subscribed() -> Iterator[LocalBroker]:
         broker.create_topic("orders", 2)
         settings = [AlterableConfig(name, SET, value) for name, value in (("metrics", "*"), ("interval.ms", "100"))]
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, "all", settings)])
-        broker._ask(request, broker.host, broker.port)
+        broker._request(request, broker.host, broker.port)
         yield broker
 
 

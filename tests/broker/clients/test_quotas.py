@@ -147,8 +147,8 @@ def test_bad_filters(version: int, components: list[tuple[str, int, str | None]]
 async def describe(
     client: Client, components: list[tuple[str, int, str | None]], version: int
 ) -> DescribeClientQuotasResponse:
-    asked = [describe_client_quotas.ComponentData(*component) for component in components]
-    return await client.ask(DescribeClientQuotasRequest(asked), DescribeClientQuotasResponse, version)
+    requested = [describe_client_quotas.ComponentData(*component) for component in components]
+    return await client.ask(DescribeClientQuotasRequest(requested), DescribeClientQuotasResponse, version)
 
 
 def entry(entity: Entity, *ops: tuple[str, float, bool]) -> alter_client_quotas.EntryData:

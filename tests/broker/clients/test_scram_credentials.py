@@ -99,8 +99,8 @@ def test_keys_are_those_of_rfc_7677() -> None:
 
 
 async def describe(client: Client, users: list[str] | None) -> dict[str, tuple[int, list[tuple[int, int]]]]:
-    asked = None if users is None else [UserName(user) for user in users]
-    response = await client.ask(DescribeUserScramCredentialsRequest(asked), DescribeUserScramCredentialsResponse, 0)
+    requested = None if users is None else [UserName(user) for user in users]
+    response = await client.ask(DescribeUserScramCredentialsRequest(requested), DescribeUserScramCredentialsResponse, 0)
     assert response.error_code == ErrorCode.NONE
     return {r.user: (r.error_code, [(c.mechanism, c.iterations) for c in r.credential_infos]) for r in response.results}
 

@@ -140,7 +140,7 @@ def cut_the_log(broker: ClusteredBroker, kept: float) -> None:
     file.truncate(int(file.size() * kept))
 
 
-async def asked(broker: ClusteredBroker, request: Message, response: type[M], version: int) -> M:
+async def requested(broker: ClusteredBroker, request: Message, response: type[M], version: int) -> M:
     """The broker's response, as another broker gets it."""
     connection = PeerConnection("test", 5_000)
     try:

@@ -101,8 +101,8 @@ def produce(size: int, acks: int = -1) -> ProduceRequest:
 
 
 def fetch(wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 50_000_000, offset: int = 0) -> FetchRequest:
-    asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic("t", partitions=[asked])])
+    requested = FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic("t", partitions=[requested])])
 
 
 def records_of(frame: bytes) -> bytes:

@@ -95,10 +95,10 @@ def test_a_connection_with_too_many_elements_is_closed(caplog: pytest.LogCapture
     async def story() -> None:
         async with running(coterie_request_max_elements="1000") as at:
             good, evil, header = await at.connect(), await at.connect(), await at.connect()
-            asked = MetadataRequest([MetadataRequestTopic(name=f"n{n}") for n in range(1000)], False)
-            assert len((await good.ask(asked, MetadataResponse, 9)).topics) == 1000
-            asked.topics.append(MetadataRequestTopic(name="one more"))
-            evil.send(asked, 9)
+            requested = MetadataRequest([MetadataRequestTopic(name=f"n{n}") for n in range(1000)], False)
+            assert len((await good.ask(requested, MetadataResponse, 9)).topics) == 1000
+            requested.topics.append(MetadataRequestTopic(name="one more"))
+            evil.send(requested, 9)
             assert await evil.is_closed()
             tags = write_unsigned_varint(MAX_HEADER_TAGS + 1) + b"\x07\0" * (MAX_HEADER_TAGS + 1)
             frame = b"\0\x03\0\x09\0\0\0\x01\xff\xff" + tags
@@ -116,8 +116,8 @@ def test_metadata_answers_each_name_once() -> None:
     async def story() -> None:
         async with running() as at:
             client = await at.connect()
-            asked = MetadataRequest([MetadataRequestTopic(name=n) for n in ("", "t", "..")] * 33_000)
-            response = await client.ask(asked, MetadataResponse, 9)
+            requested = MetadataRequest([MetadataRequestTopic(name=n) for n in ("", "t", "..")] * 33_000)
+            response = await client.ask(requested, MetadataResponse, 9)
             assert [(t.name, t.error_code) for t in response.topics] == [
                 ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
                 ("t", ErrorCode.NONE),
@@ -131,8 +131,8 @@ def test_what_is_named_over_and_over_is_described_once() -> None:
     async def story() -> None:
         async with running() as at:
             client = await at.connect()
-            asked = DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(90_000)])
-            assert len((await client.ask(asked, DescribeConfigsResponse, 4)).results) == 1
+            requested = DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(90_000)])
+            assert len((await client.ask(requested, DescribeConfigsResponse, 4)).results) == 1
 
     run(story)
 
@@ -150,8 +150,8 @@ def test_a_commit_of_many_partitions_that_do_not_exist_takes_no_square_of_the_ti
         async with running() as at:
             client = await at.connect()
             unknown = [OffsetCommitRequestPartition(p % 2 * p, 1, -1, committed_metadata="") for p in range(90_000)]
-            asked = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=unknown)])
-            response = await client.ask(asked, OffsetCommitResponse, 8)
+            requested = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=unknown)])
+            response = await client.ask(requested, OffsetCommitResponse, 8)
             codes = [p.error_code for t in response.topics for p in t.partitions]
             assert (len(codes), codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) == (90_000, 45_000)
 

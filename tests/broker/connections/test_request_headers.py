@@ -24,7 +24,7 @@ from tests.frames_broker import FramesBroker
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 
 
-class Asked:
+class Requested:
     """A connection whose Heartbeats and FindCoordinators are recorded as they reach their handlers."""
 
     def __init__(self) -> None:
@@ -56,65 +56,65 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+def requested(monkeypatch: pytest.MonkeyPatch) -> Requested:
     monkeypatch.setattr(accepted_connection, "MAX_TURN_S", 60.0)  # of real time
-    return Asked()
+    return Requested()
 
 
-def test_the_client_id_of_each_request_is_its_own(asked: Asked) -> None:
+def test_the_client_id_of_each_request_is_its_own(requested: Requested) -> None:
     for client in ("one", "one", "two", None, "", "on", "one"):
-        assert asked.send(encode_request(7, client, HEARTBEAT, 4))
-        assert asked.calls[-1].client_id == (client or "")
-        assert asked.connection.client_id == (client or "")
+        assert requested.send(encode_request(7, client, HEARTBEAT, 4))
+        assert requested.calls[-1].client_id == (client or "")
+        assert requested.connection.client_id == (client or "")
 
 
-def test_the_version_of_each_request_is_its_own(asked: Asked) -> None:
+def test_the_version_of_each_request_is_its_own(requested: Requested) -> None:
     for version in (4, 0, 4, 3, 3):
-        (frame,) = asked.send(encode_request(version + 70, "one", HEARTBEAT, version))
+        (frame,) = requested.send(encode_request(version + 70, "one", HEARTBEAT, version))
         assert decode_response(HeartbeatResponse, frame[4:], version).error_code
         assert int.from_bytes(frame[4:8], "big") == version + 70
-        assert asked.calls[-1].api_version == version
-    assert asked.send(encode_request(7, "one", FindCoordinatorRequest("g"), 3))
-    assert asked.calls[-1].api_version == 3
+        assert requested.calls[-1].api_version == version
+    assert requested.send(encode_request(7, "one", FindCoordinatorRequest("g"), 3))
+    assert requested.calls[-1].api_version == 3
 
 
-def test_one_call_serves_the_requests_of_a_client(asked: Asked) -> None:
+def test_one_call_serves_the_requests_of_a_client(requested: Requested) -> None:
     for number in range(3):
-        asked.send(encode_request(number, "one", HEARTBEAT, 4))
-    assert asked.calls[0] is asked.calls[2]
-    asked.send(encode_request(9, "one", ApiVersionsRequest("librdkafka", "2.1"), 3))
-    asked.send(encode_request(10, "one", HEARTBEAT, 4))
-    assert asked.calls[-1].connection.software.text == "librdkafka 2.1"
+        requested.send(encode_request(number, "one", HEARTBEAT, 4))
+    assert requested.calls[0] is requested.calls[2]
+    requested.send(encode_request(9, "one", ApiVersionsRequest("librdkafka", "2.1"), 3))
+    requested.send(encode_request(10, "one", HEARTBEAT, 4))
+    assert requested.calls[-1].connection.software.text == "librdkafka 2.1"
 
 
-def test_a_header_with_tags_is_read_each_time(asked: Asked) -> None:
+def test_a_header_with_tags_is_read_each_time(requested: Requested) -> None:
     plain = encode_request(7, "one", HEARTBEAT, 4)
     body_at = 4 + 10 + len("one")
     tagged = plain[4:body_at] + b"\x01\x07\x02ab" + plain[body_at + 1 :]
     with_tags = struct.pack(">i", len(tagged)) + tagged
-    responses = [asked.send(frame) for frame in (plain, with_tags, plain, with_tags)]
+    responses = [requested.send(frame) for frame in (plain, with_tags, plain, with_tags)]
     assert responses == [responses[0]] * 4
-    assert not asked.transport.closed
+    assert not requested.transport.closed
 
 
 @pytest.mark.parametrize("size", [8, 9, 11, 13])
-def test_a_header_that_is_cut_short_closes_the_connection(asked: Asked, size: int) -> None:
-    asked.send(encode_request(7, "one", HEARTBEAT, 4))
+def test_a_header_that_is_cut_short_closes_the_connection(requested: Requested, size: int) -> None:
+    requested.send(encode_request(7, "one", HEARTBEAT, 4))
     cut = encode_request(7, "one", HEARTBEAT, 4)[4 : 4 + size]
-    assert asked.send(struct.pack(">i", size) + cut) == []
-    assert asked.transport.closed
+    assert requested.send(struct.pack(">i", size) + cut) == []
+    assert requested.transport.closed
 
 
-def test_requests_in_pieces_and_together_are_answered_like_single_ones(asked: Asked) -> None:
+def test_requests_in_pieces_and_together_are_answered_like_single_ones(requested: Requested) -> None:
     frames = [encode_request(n, "one", HEARTBEAT, 4) for n in range(4)]
-    single = [asked.send(frame)[0] for frame in frames]
+    single = [requested.send(frame)[0] for frame in frames]
     together = b"".join(frames)
     for cut in (1, 3, 4, 20, len(frames[0]), len(frames[0]) + 2, len(together) - 1):
-        assert b"".join(asked.send(together[:cut]) + asked.send(together[cut:])) == b"".join(single)
+        assert b"".join(requested.send(together[:cut]) + requested.send(together[cut:])) == b"".join(single)
 
 
-def test_the_rest_of_a_request_that_looks_like_a_request_is_none(asked: Asked) -> None:
+def test_the_rest_of_a_request_that_looks_like_a_request_is_none(requested: Requested) -> None:
     inner = encode_request(7, "one", HEARTBEAT, 4)
-    assert asked.send(struct.pack(">i", len(inner))) == []
-    assert asked.send(inner) == []  # as a whole an unreadable Produce
-    assert asked.transport.closed
+    assert requested.send(struct.pack(">i", len(inner))) == []
+    assert requested.send(inner) == []  # as a whole an unreadable Produce
+    assert requested.transport.closed

@@ -183,8 +183,8 @@ def produce(value: bytes = b"v", topic: str = "t", acks: int = -1) -> ProduceReq
 
 
 def fetch(offset: int, wait_ms: int, min_bytes: int = 1) -> FetchRequest:
-    asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1_000_000)
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic("t", partitions=[asked])])
+    requested = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic("t", partitions=[requested])])
 
 
 def test_answers_leave_in_the_order_of_the_requests() -> None:
@@ -247,7 +247,7 @@ def test_what_a_topic_may_not_be_is_refused() -> None:
     async def story() -> None:
         async with broker() as connect:
             client = await connect()
-            asked = [
+            requested = [
                 CreatableTopic("bad/name", 1, 1),
                 CreatableTopic("two-replicas", 1, 2),
                 CreatableTopic("none", 0, 1),
@@ -255,7 +255,7 @@ def test_what_a_topic_may_not_be_is_refused() -> None:
                 CreatableTopic("twice", 1, 1),
                 CreatableTopic("good", -1, -1),
             ]
-            created = await client.ask(CreateTopicsRequest(asked), CreateTopicsResponse, 7)
+            created = await client.ask(CreateTopicsRequest(requested), CreateTopicsResponse, 7)
             assert [error_of(t.error_code).name for t in created.topics] == [
                 "INVALID_TOPIC_EXCEPTION",
                 "INVALID_REPLICATION_FACTOR",
@@ -276,8 +276,8 @@ def test_metadata_in_every_version(version: int) -> None:
         async with broker() as connect:
             client = await connect()
             await make_topic(client, "t", 3)
-            asked = [MetadataRequestTopic(name="t")]
-            response = await client.ask(MetadataRequest(asked), MetadataResponse, version)
+            requested = [MetadataRequestTopic(name="t")]
+            response = await client.ask(MetadataRequest(requested), MetadataResponse, version)
             assert [(t.name, len(t.partitions)) for t in response.topics] == [("t", 3)]
             everything = await client.ask(MetadataRequest([] if version == 0 else None), MetadataResponse, version)
             assert [t.name for t in everything.topics] == ["t"]
@@ -300,9 +300,9 @@ def test_produce_and_fetch_in_every_version(version: int) -> None:
             written = await client.ask(request, ProduceResponse, version)
             assert written.responses[0].partition_responses[0].error_code == 0
             for fetch_version in (version + 1, min(version + 5, 18)):
-                asked = fetch(0, 0)
-                asked.topics[0].topic_id = topic_id
-                read = await client.ask(asked, FetchResponse, fetch_version)
+                requested = fetch(0, 0)
+                requested.topics[0].topic_id = topic_id
+                read = await client.ask(requested, FetchResponse, fetch_version)
                 assert b"hello" in (read.responses[0].partitions[0].records or b"")
 
     run(story)
@@ -386,8 +386,10 @@ def test_unknown_topic_in_list_offsets() -> None:
             client = await connect()
             from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 
-            asked = ListOffsetsRequest(topics=[ListOffsetsTopic("nowhere", [ListOffsetsPartition(0, timestamp=-1)])])
-            response = await client.ask(asked, ListOffsetsResponse, 7)
+            requested = ListOffsetsRequest(
+                topics=[ListOffsetsTopic("nowhere", [ListOffsetsPartition(0, timestamp=-1)])]
+            )
+            response = await client.ask(requested, ListOffsetsResponse, 7)
             assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(story)
@@ -419,8 +421,8 @@ def test_offsets_committed_in_any_version_are_fetched_in_every_version(version: 
             for fetch_version in range(11):
                 old = OffsetFetchRequestTopic("t", [0, 1])
                 new = OffsetFetchRequestTopics("t", topic_id, [0, 1])
-                asked = OffsetFetchRequest("g", [old], [OffsetFetchRequestGroup("g", topics=[new])])
-                fetched = await client.ask(asked, OffsetFetchResponse, fetch_version)
+                requested = OffsetFetchRequest("g", [old], [OffsetFetchRequestGroup("g", topics=[new])])
+                fetched = await client.ask(requested, OffsetFetchResponse, fetch_version)
                 topics = fetched.groups[0].topics if fetch_version >= 8 else fetched.topics
                 got = [(p.partition_index, p.committed_offset, p.metadata) for t in topics for p in t.partitions]
                 assert got == [(0, 42, "note"), (1, -1, "")], f"OffsetFetch v{fetch_version}"

@@ -225,9 +225,9 @@ def test_list_groups(version: int) -> None:
                 assert (group.group_id, group.protocol_type) == ("g", "consumer")
                 if version >= 4:
                     assert group.group_state == state
-                    for asked in ("CompletingRebalance", "Stable", "Empty", "Dead"):
-                        groups = await listed(client, version, [asked.upper()])
-                        assert [g.group_id for g in groups] == (["g"] if asked == state else [])
+                    for requested in ("CompletingRebalance", "Stable", "Empty", "Dead"):
+                        groups = await listed(client, version, [requested.upper()])
+                        assert [g.group_id for g in groups] == (["g"] if requested == state else [])
                 if version >= 5:
                     assert group.group_type == "classic"
                     assert len(await listed(client, version, types=["Classic"])) == 1

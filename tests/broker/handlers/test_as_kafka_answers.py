@@ -102,10 +102,10 @@ def _produced(
 
 
 def _end_offset(connection: BrokerSocket, isolation_level: int, replica_id: int = -1) -> int:
-    asked = ListOffsetsRequest(
+    requested = ListOffsetsRequest(
         replica_id, isolation_level, [ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])]
     )
-    offset: int = connection.request(asked).topics[0].partitions[0].offset
+    offset: int = connection.request(requested).topics[0].partitions[0].offset
     return offset
 
 

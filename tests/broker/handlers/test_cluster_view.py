@@ -164,9 +164,9 @@ async def _codes(client: Client, partition: int, epoch: int) -> dict[str, int]:
     fetched = await client.ask(fetch, FetchResponse, 11)
     offsets: Message = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(partition, epoch, -1)])])
     listed = await client.ask(offsets, ListOffsetsResponse, 5)
-    asked = OffsetForLeaderPartition(partition, epoch, 5)
+    requested = OffsetForLeaderPartition(partition, epoch, 5)
     ended = await client.ask(
-        OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic("t", [asked])]), OffsetForLeaderEpochResponse, 3
+        OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic("t", [requested])]), OffsetForLeaderEpochResponse, 3
     )
     return {
         "Fetch": fetched.responses[0].partitions[0].error_code,

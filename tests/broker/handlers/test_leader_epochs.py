@@ -155,8 +155,8 @@ def test_a_fetch_behind_the_end_of_its_last_epoch(
             await append(client, batch(b"a", b"b"))
             running.topics.partition("t", 0).log.begin_epoch(2)
             await append(client, batch(b"c", b"d"))
-            asked = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1000)
-            request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchTopic("t", partitions=[asked])])
+            requested = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1000)
+            request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchTopic("t", partitions=[requested])])
             data = (await client.ask(request, FetchResponse, 12)).responses[0].partitions[0]
             end = data.diverging_epoch
             assert (data.error_code, end.epoch, end.end_offset, bool(data.records)) == response

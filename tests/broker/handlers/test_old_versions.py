@@ -159,8 +159,8 @@ def test_offsets_as_list_offsets_0_returns_them() -> None:
     """The start of each segment and the end, the newest first, of those last written by that time."""
 
     async def offsets(client: Client, timestamp: int, limit: int, topic: str = "t") -> tuple[int, list[int]]:
-        asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp, max_num_offsets=limit)])]
-        response = await client.ask(ListOffsetsRequest(topics=asked), ListOffsetsResponse, 0)
+        requested = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp, max_num_offsets=limit)])]
+        response = await client.ask(ListOffsetsRequest(topics=requested), ListOffsetsResponse, 0)
         partition = response.topics[0].partitions[0]
         return partition.error_code, partition.old_style_offsets
 

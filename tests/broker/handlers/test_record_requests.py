@@ -44,8 +44,8 @@ def test_a_fetch_with_a_leader_epoch(epoch: int, code: int) -> None:
             client = await connect()
             await create(client, "t")
             await append(client, batch(b"a"))
-            asked = FetchPartition(0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1000)
-            request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic("t", partitions=[asked])])
+            requested = FetchPartition(0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1000)
+            request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic("t", partitions=[requested])])
             data = (await client.ask(request, FetchResponse, 12)).responses[0].partitions[0]
             assert data.error_code == code
             assert (data.high_watermark == -1, data.records == b"") == (bool(code), bool(code))

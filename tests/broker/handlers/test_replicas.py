@@ -29,8 +29,10 @@ def test_no_partition_needs_an_election(version: int, election_type: int) -> Non
         async with broker() as connect:
             client = await connect()
             await make_topic(client)
-            asked = [TopicPartitions("t", [0, 7]), TopicPartitions(NOBODY, [0])]
-            response = await client.ask(ElectLeadersRequest(election_type, asked, 1000), ElectLeadersResponse, version)
+            requested = [TopicPartitions("t", [0, 7]), TopicPartitions(NOBODY, [0])]
+            response = await client.ask(
+                ElectLeadersRequest(election_type, requested, 1000), ElectLeadersResponse, version
+            )
             assert response.error_code == ErrorCode.NONE
             rows = [
                 (r.topic, p.partition_id, p.error_code)
@@ -49,8 +51,8 @@ def test_an_election_type_that_does_not_exist() -> None:
         async with broker() as connect:
             client = await connect()
             await make_topic(client)
-            for asked, expected in (([TopicPartitions("t", [0])], [ErrorCode.INVALID_REQUEST]), (None, [])):
-                response = await client.ask(ElectLeadersRequest(5, asked, 1000), ElectLeadersResponse, 2)
+            for requested, expected in (([TopicPartitions("t", [0])], [ErrorCode.INVALID_REQUEST]), (None, [])):
+                response = await client.ask(ElectLeadersRequest(5, requested, 1000), ElectLeadersResponse, 2)
                 assert response.error_code == ErrorCode.INVALID_REQUEST
                 results = [p.error_code for r in response.replica_election_results for p in r.partition_result]
                 assert results == expected
@@ -80,8 +82,8 @@ def test_replicas_stay_where_they_are(
         async with broker() as connect:
             client = await connect()
             await make_topic(client)
-            asked = [ReassignableTopic(topic, [ReassignablePartition(partition, replicas)])]
-            request = AlterPartitionReassignmentsRequest(1000, True, asked)
+            requested = [ReassignableTopic(topic, [ReassignablePartition(partition, replicas)])]
+            request = AlterPartitionReassignmentsRequest(1000, True, requested)
             response = await client.ask(request, AlterPartitionReassignmentsResponse, version)
             (result,) = response.responses[0].partitions
             assert (response.error_code, result.error_code) == (ErrorCode.NONE, code)

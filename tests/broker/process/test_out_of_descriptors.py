@@ -73,11 +73,11 @@ def folders(broker: BrokerProcess) -> list[str]:
 
 def test_every_api_is_answered_while_others_hold_all_connections(broker: BrokerProcess) -> None:
     """Before, the first request of most APIs lost its connection, with a traceback: modules are loaded when they are used."""
-    asked = requests(NOTHING_MADE)
-    clients = {key: connected(broker) for key in asked}
+    requested = requests(NOTHING_MADE)
+    clients = {key: connected(broker) for key in requested}
     lost: dict[str, KafkaError] = {}
     with every_connection(broker):
-        for key, request in asked.items():
+        for key, request in requested.items():
             try:
                 clients[key].request(request, highest=version_of(key))
             except KafkaError as error:

@@ -49,8 +49,8 @@ def test_sizes_are_those_of_the_logs(version: int) -> None:
             everything = await describe(client, None, version)
             assert sizes(everything) == {("t", 0): bytes_sent, ("t", 1): 0, ("u", 0): 0}
             assert (everything.error_code, everything.results[0].error_code) == (0, 0)
-            asked = [DescribableLogDirTopic("t", [1, 0, 0, 7]), DescribableLogDirTopic("nobody-made-this", [0])]
-            assert sizes(await describe(client, asked, version)) == {("t", 0): bytes_sent, ("t", 1): 0}
+            requested = [DescribableLogDirTopic("t", [1, 0, 0, 7]), DescribableLogDirTopic("nobody-made-this", [0])]
+            assert sizes(await describe(client, requested, version)) == {("t", 0): bytes_sent, ("t", 1): 0}
             assert sizes(await describe(client, [], version)) == {}
 
     run(story)

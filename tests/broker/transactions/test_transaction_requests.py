@@ -180,8 +180,8 @@ def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path: Path)
 
 
 async def unstable(client: Client) -> bool:
-    asked = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=asked)], require_stable=True)
+    requested = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=requested)], require_stable=True)
     topics = (await client.ask(request, OffsetFetchResponse, 8)).groups[0].topics
     return any(p.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT for t in topics for p in t.partitions)
 

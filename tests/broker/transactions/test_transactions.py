@@ -140,7 +140,7 @@ def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalBroker,
     state = broker._call(lambda: broker.broker.transactions.by_id["mover"])
     assert (state.epoch, state.client_transaction_version) == ((3, 2) if level == 2 else (0, 0))
     assert broker.committed("g") == {("in", 0): 2}
-    adds = [broker.asked("AddPartitionsToTxn"), broker.asked("AddOffsetsToTxn")]
+    adds = [broker.requested("AddPartitionsToTxn"), broker.requested("AddOffsetsToTxn")]
     assert adds == ([0, 0] if level == 2 else [3, 3])
 
 
@@ -176,7 +176,7 @@ def test_what_a_producer_may_not_do(broker: LocalBroker) -> None:
                 await one.send("t", b"x")
             one.begin_transaction()
             await one.commit_transaction()  # nothing in it: nothing is asked
-            assert broker.asked("EndTxn") == 0
+            assert broker.requested("EndTxn") == 0
         async with Producer({"bootstrap.servers": broker.bootstrap_servers}) as plain:
             with pytest.raises(ConfigError, match=r"no transactional\.id"):
                 await plain.init_transactions()
@@ -331,9 +331,9 @@ def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
 
             broker._call(forget)
             async with producer(broker) as two:
-                asked = broker.asked("InitProducerId")
+                requested = broker.requested("InitProducerId")
                 coming = asyncio.create_task(two.init_transactions())
-                await asyncio.to_thread(broker.until_asked, "InitProducerId", asked + 2)
+                await asyncio.to_thread(broker.until_requested, "InitProducerId", requested + 2)
                 broker._call(transactions.load)
                 await coming
             assert status(broker) == Status.EMPTY
@@ -394,7 +394,7 @@ def test_a_batch_that_lies_about_its_length_is_corrupt(broker: LocalBroker, leng
             "t", partition_data=[PartitionProduceData(0, whole[:8] + length.to_bytes(4, "big") + whole[12:])]
         )
     ]
-    response = broker._ask(ProduceRequest(None, -1, 30_000, data), broker.host, broker.port)
+    response = broker._request(ProduceRequest(None, -1, 30_000, data), broker.host, broker.port)
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
 

@@ -101,7 +101,7 @@ class AnyBroker:
         await self._ask(DescribeTransactionsRequest(["x"]), 0, code_of)
 
 
-async def asked(broker: WorldBroker) -> AnyBroker:
+async def requested(broker: WorldBroker) -> AnyBroker:
     addresses = [address.rsplit(":", 1) for address in broker.bootstrap_servers.split(",")]
     return AnyBroker([await Connection.connect(host, int(port), "test", REQUEST_S) for host, port in addresses])
 
@@ -118,7 +118,7 @@ def test_what_is_open_in_the_log_is_not_verified_again(world_broker: WorldBroker
     """Under whatever transactional id: the group's own coordinator decides about the offsets."""
 
     async def story() -> None:
-        brokers = await asked(world_broker)
+        brokers = await requested(world_broker)
         producer = await brokers.begin()
         assert await brokers.produce("other", producer, 1) == ErrorCode.NONE
         assert await brokers.commit("other", producer, 1) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -131,7 +131,7 @@ def test_an_epoch_below_the_logs_own_is_refused_before_the_coordinator_is_asked(
     """Also under an id that the coordinator does not know."""
 
     async def story() -> None:
-        brokers = await asked(world_broker)
+        brokers = await requested(world_broker)
         old = await brokers.begin()
         await brokers.abort(old)
         new = await brokers.begin()
@@ -145,7 +145,7 @@ def test_an_epoch_below_the_logs_own_is_refused_before_the_coordinator_is_asked(
 
 def test_what_the_log_does_not_have_open_is_verified(world_broker: WorldBroker) -> None:
     async def story() -> None:
-        brokers = await asked(world_broker)
+        brokers = await requested(world_broker)
         producer = await brokers.begin()
         await brokers.abort(producer)
         assert await brokers.produce("other", producer, 1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING

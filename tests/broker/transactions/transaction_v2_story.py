@@ -101,8 +101,8 @@ class Story:
 
     def ask_as_a_broker(self, epoch: int, version: int, *, verify_only: bool, partitions: list[int]) -> None:
         topics = [AddPartitionsToTxnTopic("t", partitions)]
-        asked = AddPartitionsToTxnTransaction(NAME, self.producer_id, self.epoch + epoch, verify_only, topics)
-        response = self.teller.socket.request(AddPartitionsToTxnRequest(transactions=[asked]), highest=version)
+        requested = AddPartitionsToTxnTransaction(NAME, self.producer_id, self.epoch + epoch, verify_only, topics)
+        response = self.teller.socket.request(AddPartitionsToTxnRequest(transactions=[requested]), highest=version)
         (result,) = response.results_by_transaction
         codes = sorted(
             (p.partition_index, error_of(p.partition_error_code).name)

@@ -93,10 +93,10 @@ def test_a_broker_is_asked_nothing_else() -> None:
         world.processes["producer"].kill()
         world.advance(10)
         source = ToolSource({"bootstrap.servers": crew.broker.bootstrap_servers})
-        before = crew.broker.faults.asked.copy()
+        before = crew.broker.faults.requested.copy()
         for name, tool in TOOLS.items():
             result = world.run(call_tool(source, name, {"group": GROUP} if "group" in tool.arguments else {}))
             # Without members there is nothing to predict, which it has read by then.
             assert result.is_error == (name == "predict"), result.text
-        asked = crew.broker.faults.asked - before
-        assert {"Fetch", "OffsetFetch", "Metadata"} <= asked.keys() <= READING_APIS
+        requested = crew.broker.faults.requested - before
+        assert {"Fetch", "OffsetFetch", "Metadata"} <= requested.keys() <= READING_APIS

@@ -87,9 +87,9 @@ def test_records_that_are_not_acknowledged_end_it_with_1(coterie_broker: LocalBr
 
 def test_the_larger_batches_are_only_a_default(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
-    before = coterie_broker.asked("Produce")
+    before = coterie_broker.requested("Produce")
     assert (
         run(coterie_broker, "produce t --set batch.size=1 --set max.in.flight.requests.per.connection=1", b"a\nb\n")[0]
         == 0
     )
-    assert coterie_broker.asked("Produce") == before + 2
+    assert coterie_broker.requested("Produce") == before + 2

@@ -158,10 +158,10 @@ def test_an_error_that_passes_is_repeated(coterie_broker: LocalBroker, method: s
 
     async def story() -> None:
         topic, group = await prepared(broker, 0)
-        before = broker.faults.asked.copy()
+        before = broker.faults.requested.copy()
         async with Admin(settings) as admin:
             expected = await result(admin, method, topic, group)
-        apis = set(broker.faults.asked - before)
+        apis = set(broker.faults.requested - before)
         assert apis <= PASSING.keys() | ANY_BROKER | LEFT_OUT, "whom does a new API go to?"
         cases = [(api, code) for api in sorted(apis & PASSING.keys()) for code in PASSING[api]]
         for number, (api, code) in enumerate(cases, 1):
@@ -211,7 +211,7 @@ def test_the_attempts_end_with_default_api_timeout_ms(coterie_broker: LocalBroke
             with pytest.raises(KafkaError) as caught:
                 await admin.describe_consumer_group("g")
         assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert coterie_broker.asked("FindCoordinator") > TIMES
+        assert coterie_broker.requested("FindCoordinator") > TIMES
 
     asyncio.run(story())
 
@@ -227,11 +227,11 @@ def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> N
                 (admin.alter_consumer_group_offsets("g", {("none", 0): 0}), "OffsetCommit"),
                 (admin.delete_records({("none", 0): 0}), "Metadata"),
             ):
-                before = coterie_broker.asked(api)
+                before = coterie_broker.requested(api)
                 with pytest.raises(KafkaError, match="none") as caught:
                     await call
                 assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                assert coterie_broker.asked(api) == before + 1
+                assert coterie_broker.requested(api) == before + 1
             coterie_broker.fail("DeleteTopics", ErrorCode.REQUEST_TIMED_OUT)
             with pytest.raises(KafkaError) as caught:  # of the broker: the deletion goes on
                 await admin.delete_topic("t")
@@ -243,14 +243,14 @@ def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> N
 def test_what_the_quota_of_changes_refuses_is_asked_for_again_alone(coterie_broker: LocalBroker) -> None:
     """testCreateTopicsRetryThrottlingExceptionWhenEnabled, testCreateTopicsDontRetryThrottlingExceptionWhenDisabled: after
     default.api.timeout.ms the refusal is that of the key alone."""
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
     handlers, refused = coterie_broker.broker.handlers, "b"
     key = API_KEYS["CreateTopics"]
     create = handlers[key]
 
     def throttled(broker: Services, request: CreateTopicsRequest, call: BrokerCall) -> object:
         names = [topic.name for topic in request.topics]
-        asked.append(names)
+        requested.append(names)
         request.topics = [topic for topic in request.topics if topic.name != refused]
         response = create(broker, request, call)
         assert isinstance(response, CreateTopicsResponse)
@@ -268,8 +268,8 @@ def test_what_the_quota_of_changes_refuses_is_asked_for_again_alone(coterie_brok
             await futures["a"]
             with pytest.raises(KafkaError, match="THROTTLING_QUOTA_EXCEEDED: topic b"):
                 await futures["b"]
-            assert len(asked) > TIMES
-            assert asked == [["a", "b"], *[["b"]] * (len(asked) - 1)]
+            assert len(requested) > TIMES
+            assert requested == [["a", "b"], *[["b"]] * (len(requested) - 1)]
             refused = ""
             await admin.create_topic("b", 1)
 

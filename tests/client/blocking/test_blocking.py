@@ -185,7 +185,7 @@ def test_send_returns_before_the_record_is_acknowledged(coterie_broker: LocalBro
         assert not any(future.done() for future in futures)
         producer.flush()
         assert [future.result(0).offset for future in futures] == list(range(200))
-    assert coterie_broker.asked("Produce") == 1
+    assert coterie_broker.requested("Produce") == 1
 
 
 def test_a_record_that_failed_is_its_futures_error(coterie_broker: LocalBroker) -> None:

@@ -54,7 +54,7 @@ def test_a_commit_ends_at_the_close_with_the_error_of_its_coordinator(broker: Lo
     ((_, error),) = heard
     assert isinstance(error, KafkaError)
     assert error.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert broker.asked("OffsetCommit") == 0
+    assert broker.requested("OffsetCommit") == 0
 
 
 def test_a_commit_without_a_coordinator_does_not_hold_up_the_close(broker: LocalBroker) -> None:
@@ -69,7 +69,7 @@ def test_a_commit_without_a_coordinator_does_not_hold_up_the_close(broker: Local
         assert task.cancelled() or task.exception() is not None
 
     asyncio.run(story())
-    assert broker.asked("OffsetCommit") == 0
+    assert broker.requested("OffsetCommit") == 0
 
 
 def test_a_stale_epoch_ends_a_users_commit(broker: LocalBroker) -> None:
@@ -85,7 +85,7 @@ def test_a_stale_epoch_ends_a_users_commit(broker: LocalBroker) -> None:
             await one.commit({T0: 8})
 
     asyncio.run(story())
-    assert broker.asked("OffsetCommit") == 3
+    assert broker.requested("OffsetCommit") == 3
 
 
 class Committed(ConsumerInterceptor):
@@ -110,4 +110,4 @@ def test_interceptors_see_automatic_commits_that_were_made(broker: LocalBroker) 
             await polled(one, lambda: {T0: 1} in seen.offsets, "an automatic commit is made")
 
     asyncio.run(story())
-    assert len(seen.offsets) == broker.asked("OffsetCommit") - 2
+    assert len(seen.offsets) == broker.requested("OffsetCommit") - 2

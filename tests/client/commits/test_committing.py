@@ -185,7 +185,7 @@ def test_an_async_commit_is_not_repeated(broker: LocalBroker, code: ErrorCode) -
 
     async def story() -> None:
         async with await settled(member(broker, **MANUAL), 2) as one:
-            lookups = broker.asked("FindCoordinator")
+            lookups = broker.requested("FindCoordinator")
             rule = broker.fail("OffsetCommit", code)
             task = one.commit_async({T0: 1}, lambda offsets, error: heard.append(error))
             await task
@@ -193,9 +193,9 @@ def test_an_async_commit_is_not_repeated(broker: LocalBroker, code: ErrorCode) -
             assert isinstance(error, KafkaError)
             assert error.code == code
             assert error.code.retriable
-            assert (rule.times, broker.asked("OffsetCommit")) == (0, 1)
+            assert (rule.times, broker.requested("OffsetCommit")) == (0, 1)
             await one.commit({T0: 1})
-            assert broker.asked("FindCoordinator") > lookups, "the coordinator was forgotten, and looked up again"
+            assert broker.requested("FindCoordinator") > lookups, "the coordinator was forgotten, and looked up again"
             broker.fail("OffsetCommit", code)
             with pytest.raises(KafkaError):
                 await one.commit_async({T0: 2})
@@ -277,7 +277,7 @@ def test_fencing_is_raised_again_and_again(broker: LocalBroker) -> None:
             for _ in range(3):
                 with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
                     await one.commit_async({T0: 1})
-            assert broker.asked("OffsetCommit") == 1, "not asked again"
+            assert broker.requested("OffsetCommit") == 1, "not asked again"
 
     asyncio.run(story())
 
@@ -335,7 +335,7 @@ def test_auto_commit_at_the_interval(broker: LocalBroker, how: str) -> None:
                 assert time.monotonic() - started >= 0.3
                 for _ in range(30):
                     await one.poll(20)
-                assert broker.asked("OffsetCommit") == 1, "one at a time"
+                assert broker.requested("OffsetCommit") == 1, "one at a time"
             await polled(one, lambda: broker.committed("g").get(T0) == 3)
 
     asyncio.run(story())
@@ -349,7 +349,7 @@ def test_auto_commit_after_a_failure_comes_sooner(broker: LocalBroker) -> None:
     async def story() -> None:
         async with await settled(member(broker, auto_commit_interval_ms=1_500), 2) as one:
             broker.fail("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            await polled(one, lambda: broker.asked("OffsetCommit") == 1)
+            await polled(one, lambda: broker.requested("OffsetCommit") == 1)
             failed = time.monotonic()
             await polled(one, lambda: broker.committed("g").get(T0) == 1)
             assert time.monotonic() - failed < 1.2, "after the back-off, not after the next interval"
@@ -397,8 +397,8 @@ def test_a_commit_that_fails_does_not_keep_the_rebalance(broker: LocalBroker, co
             await polled(one, lambda: one.position(T0) == 1)
             broker.fail("OffsetCommit", code)
             broker.fail("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS)
-            before = broker.asked("SyncGroup")
-            await polled(one, lambda: broker.asked("SyncGroup") > before and len(one.assignment()) == 2)
+            before = broker.requested("SyncGroup")
+            await polled(one, lambda: broker.requested("SyncGroup") > before and len(one.assignment()) == 2)
             if code.retriable:
                 assert broker.committed("g")[T0] == 1
 
@@ -414,8 +414,8 @@ def test_a_commit_does_not_hold_a_rebalance_beyond_its_timeout(broker: LocalBrok
             await polled(one, lambda: one.position(T0) == 1)
             broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=10_000)
             broker.fail("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS)
-            before = broker.asked("SyncGroup")
-            await polled(one, lambda: broker.asked("SyncGroup") > before)
+            before = broker.requested("SyncGroup")
+            await polled(one, lambda: broker.requested("SyncGroup") > before)
 
     asyncio.run(story())
 
@@ -438,7 +438,7 @@ def test_committed_offsets_are_asked_for_again(broker: LocalBroker, code: ErrorC
         broker.fail("OffsetFetch", code, times=2)
         async with await settled(member(broker, "two", **MANUAL), 2) as two:
             await polled(two, lambda: two.position(T0) >= 2)
-            assert broker.asked("OffsetFetch") >= 3
+            assert broker.requested("OffsetFetch") >= 3
 
     asyncio.run(story())
 
@@ -470,11 +470,11 @@ def test_offsets_of_open_transactions(broker: LocalBroker, monkeypatch: pytest.M
             await one.commit({T0: 1})
             assert await one.committed([T0]) == {T0: 1}
             offset = TxnOffsetCommitRequestPartition(0, 5)
-            known = broker._ask(InitProducerIdRequest("x", 60_000), broker.host, broker.port)
+            known = broker._request(InitProducerIdRequest("x", 60_000), broker.host, broker.port)
             identity = ("x", known.producer_id, known.producer_epoch)
-            broker._ask(AddOffsetsToTxnRequest(*identity, "g"), broker.host, broker.port)
+            broker._request(AddOffsetsToTxnRequest(*identity, "g"), broker.host, broker.port)
             topics = [TxnOffsetCommitRequestTopic("t", broker.broker.topics.by_name["t"].topic_id, [offset])]
-            broker._ask(TxnOffsetCommitRequest("x", "g", *identity[1:], topics=topics), broker.host, broker.port)
+            broker._request(TxnOffsetCommitRequest("x", "g", *identity[1:], topics=topics), broker.host, broker.port)
             with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
                 await one.committed([T0])
             monkeypatch.setattr("coterie.client.connection.connection.Connection.version_of", lambda *_: 6)
@@ -494,7 +494,7 @@ def test_nothing_is_looked_up_where_positions_are_known(broker: LocalBroker) -> 
             await polled(one, lambda: one.position(T0) == 2)
             one.seek(T0, 99)
             await polled(one, lambda: one.position(T0) == 2, "out of range: reset to the beginning, and read again")
-            assert broker.asked("FindCoordinator") == broker.asked("OffsetFetch") == 0
+            assert broker.requested("FindCoordinator") == broker.requested("OffsetFetch") == 0
 
     asyncio.run(story())
 
@@ -560,7 +560,7 @@ def test_without_an_offset_and_without_a_policy(broker: LocalBroker) -> None:
         async with member(broker, auto_offset_reset="none") as one:
             sentence = r"t-0 has no offset to start from, and auto\.offset\.reset is none"
             await one.assign([T0])
-            assert (one.position(T0), broker.asked("OffsetFetch")) == (-1, 0)
+            assert (one.position(T0), broker.requested("OffsetFetch")) == (-1, 0)
             for _ in range(2):
                 with pytest.raises(KafkaError, match=sentence):
                     await one.poll(20_000)
@@ -582,7 +582,7 @@ def test_seeking_right_after_assign_needs_no_lookup(broker: LocalBroker) -> None
             one.seek(T0, 1)
             await one.seek_to_end([T1])
             assert await read(one, 1) == [b"b"]
-            assert broker.asked("OffsetFetch") == 0
+            assert broker.requested("OffsetFetch") == 0
 
     asyncio.run(story())
 
@@ -596,7 +596,7 @@ def test_a_partition_that_cannot_be_read_is_not_asked_for_in_a_frenzy(broker: Lo
             broker.fail("Fetch", code, times=1_000)
             await one.assign([T0])
             await asyncio.sleep(0.3)
-            assert broker.asked("Fetch") < 40
+            assert broker.requested("Fetch") < 40
             if not code.retriable:
                 with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0: "):
                     await one.poll(1_000)
@@ -644,7 +644,7 @@ def test_a_listener_may_seek(broker: LocalBroker) -> None:
 
             one.subscribe(["t"], Listener())
             assert await read(one) == [b"c"]
-            assert broker.asked("OffsetFetch") == 0
+            assert broker.requested("OffsetFetch") == 0
             await one.seek_to_beginning()
             assert (one.position(T0), one.position(T1)) == (0, 0)
             await one.seek_to_timestamp(int(time.time() * 1000) + 60_000)

@@ -99,6 +99,6 @@ def test_a_connection_is_replaced_before_its_login_ends(broker: LocalBroker) -> 
     }
     with BlockingAdmin(BASE | settings) as admin:
         limit_s = time.monotonic() + 60
-        while broker.asked("SaslHandshake") < 3 and time.monotonic() < limit_s:
+        while broker.requested("SaslHandshake") < 3 and time.monotonic() < limit_s:
             assert admin.describe_cluster().nodes
-    assert broker.asked("SaslHandshake") >= 3
+    assert broker.requested("SaslHandshake") >= 3

@@ -18,12 +18,12 @@ def test_a_coordinator_is_looked_up_once_for_every_part_of_a_client(coterie_brok
         try:
             async with asyncio.timeout(20):
                 assert await first.node() == await second.node() == await transactions.node()
-                assert coterie_broker.asked("FindCoordinator") == 2, "one of each kind"
+                assert coterie_broker.requested("FindCoordinator") == 2, "one of each kind"
                 second.forget()
                 await transactions.node()
-                assert coterie_broker.asked("FindCoordinator") == 2
+                assert coterie_broker.requested("FindCoordinator") == 2
                 await first.node()
-                assert coterie_broker.asked("FindCoordinator") == 3
+                assert coterie_broker.requested("FindCoordinator") == 3
         finally:
             cluster.close()
 

@@ -73,12 +73,12 @@ def test_requests_of_a_handshake(security: Security, oldest_only: bool) -> None:
     """Software name and version (KIP-511), version 0 where the broker refuses that, then the login."""
     server = Server(oldest_only=oldest_only)
     handshake = shake_hands(security, server)
-    asked: list[tuple[int, Message]] = [(3, ApiVersionsRequest("coterie", coterie.__version__))]
-    asked += [(0, ApiVersionsRequest())] * oldest_only
+    requested: list[tuple[int, Message]] = [(3, ApiVersionsRequest("coterie", coterie.__version__))]
+    requested += [(0, ApiVersionsRequest())] * oldest_only
     if security is PLAIN:
-        asked += [(1, SaslHandshakeRequest("PLAIN")), (2, SaslAuthenticateRequest(b"\0anna\0secret"))]
-    assert server.requests == [(number, *request) for number, request in enumerate(asked, 1)]
-    assert handshake.correlation_id == len(asked)
+        requested += [(1, SaslHandshakeRequest("PLAIN")), (2, SaslAuthenticateRequest(b"\0anna\0secret"))]
+    assert server.requests == [(number, *request) for number, request in enumerate(requested, 1)]
+    assert handshake.correlation_id == len(requested)
     assert handshake.versions is not None
     assert handshake.versions.choose(HeartbeatRequest) == HeartbeatRequest.versions.last
 

@@ -23,8 +23,8 @@ from tests.client.fake_broker import (
     LIES,
     RESPONSES,
     WAYS,
-    Asked,
     FakeBroker,
+    Requested,
     Response,
     honest,
     misbehaving,
@@ -196,7 +196,7 @@ def codecs_are_made() -> None:
 
 def after_the_way(response: Response) -> Response:
     """Honest until the client has its leader and its coordinator."""
-    return lambda asked: honest(asked) if asked.api_key in WAYS else response(asked)
+    return lambda requested: honest(requested) if requested.api_key in WAYS else response(requested)
 
 
 @pytest.mark.parametrize("what", RESPONSES)
@@ -208,7 +208,7 @@ def test_every_answer_is_so(what: str) -> None:
 def test_every_answer_but_those_that_lead_to_the_broker_is_so(what: str) -> None:
     broker = FakeBroker(after_the_way(RESPONSES[what]))
     asyncio.run(all_methods(broker))
-    assert broker.asked.keys() - WAYS, "no client got as far"
+    assert broker.requested.keys() - WAYS, "no client got as far"
 
 
 @pytest.mark.parametrize("what", LIES)
@@ -263,16 +263,16 @@ def test_a_connection_that_fails_is_tried_again_with_pauses(what: str) -> None:
             }
             with pytest.raises(KafkaError):
                 await producing(settings | {"max.block.ms": 1_000})
-            return sum(broker.asked.values())
+            return sum(broker.requested.values())
 
     assert asyncio.run(story()) <= 15
 
 
 def test_a_fetch_session_that_is_lost_each_time_is_made_anew_with_pauses() -> None:
-    def losing(asked: Asked) -> bytes:
-        if asked.api_key != FETCH:
-            return honest(asked)
-        return asked.frame(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    def losing(requested: Requested) -> bytes:
+        if requested.api_key != FETCH:
+            return honest(requested)
+        return requested.frame(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
 
     async def story() -> int:
         async with misbehaving(FakeBroker(losing)) as broker:
@@ -287,7 +287,7 @@ def test_a_fetch_session_that_is_lost_each_time_is_made_anew_with_pauses() -> No
                 consumer.seek(T0, 0)
                 for _ in range(10):
                     await consumer.poll(50)
-            return broker.asked[FETCH]
+            return broker.requested[FETCH]
 
     assert 2 <= asyncio.run(story()) <= 15
 
@@ -295,8 +295,8 @@ def test_a_fetch_session_that_is_lost_each_time_is_made_anew_with_pauses() -> No
 def test_answers_of_others_are_not_taken_for_ours() -> None:
     """The connection is dropped, and the request fails at once instead of after request.timeout.ms."""
 
-    def late(asked: Asked) -> bytes:
-        return honest(asked) if asked.api_key in WAYS else RESPONSES["the wrong correlation id"](asked)
+    def late(requested: Requested) -> bytes:
+        return honest(requested) if requested.api_key in WAYS else RESPONSES["the wrong correlation id"](requested)
 
     async def story() -> None:
         async with misbehaving(FakeBroker(late)) as broker:

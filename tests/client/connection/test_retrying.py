@@ -129,8 +129,8 @@ async def driver(broker: LocalBroker) -> object:
 
 
 async def task(broker: LocalBroker) -> object:
-    asked = OffsetRange("t", 0, 0, 1, broker.host, broker.port)
-    return list(read_range(asked, client_settings(SETTINGS), with_headers=False, fail_on_data_loss=True))
+    requested = OffsetRange("t", 0, 0, 1, broker.host, broker.port)
+    return list(read_range(requested, client_settings(SETTINGS), with_headers=False, fail_on_data_loss=True))
 
 
 async def task_behind_deleted_records(broker: LocalBroker) -> object:
@@ -138,8 +138,8 @@ async def task_behind_deleted_records(broker: LocalBroker) -> object:
     broker.produce("t", b"w")
     async with Admin(settings(broker)) as admin:  # type: ignore[arg-type]
         await admin.delete_records({T0: 1})
-    asked = OffsetRange("t", 0, 0, 2, broker.host, broker.port)
-    parts = list(read_range(asked, client_settings(SETTINGS), with_headers=False, fail_on_data_loss=False))
+    requested = OffsetRange("t", 0, 0, 2, broker.host, broker.port)
+    parts = list(read_range(requested, client_settings(SETTINGS), with_headers=False, fail_on_data_loss=False))
     return [offset for columns in parts for offset in columns.offsets.tolist()] == [1]
 
 

@@ -75,7 +75,7 @@ def tls(front: TlsFront, port: int, **more: Any) -> dict[str, Any]:
     return {"bootstrap.servers": f"127.0.0.1:{port}", **settings, **{k.replace("_", "."): v for k, v in more.items()}}
 
 
-async def asked(settings: dict[str, Any]) -> bool:
+async def requested(settings: dict[str, Any]) -> bool:
     """Metadata over the bootstrap connection: the broker itself tells of its plain port."""
     admin = Admin(settings)
     try:
@@ -89,7 +89,7 @@ def test_tls_both_ways(broker: LocalBroker, tmp_path: Path) -> None:
     async def go() -> None:
         front = TlsFront(broker, tmp_path, wants_certificate=True)
         port = await front.start()
-        assert await asked(tls(front, port, ssl_keystore_location=str(front.client)))
+        assert await requested(tls(front, port, ssl_keystore_location=str(front.client)))
         security = client_settings(tls(front, port, ssl_keystore_location=str(front.client))).security()
 
         def blocking() -> Any:
@@ -101,7 +101,7 @@ def test_tls_both_ways(broker: LocalBroker, tmp_path: Path) -> None:
 
         assert (await asyncio.to_thread(blocking)).brokers
         with pytest.raises(KafkaError):
-            await asked(tls(front, port))  # without the certificate that the other end wants
+            await requested(tls(front, port))  # without the certificate that the other end wants
         front.stop()
 
     asyncio.run(go())
@@ -114,7 +114,7 @@ def test_a_stranger_is_not_trusted(broker: LocalBroker, tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()
         other = TlsFront(broker, tmp_path / "other")
         with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
-            await asked(tls(other, port))
+            await requested(tls(other, port))
         named = Security("SSL", str(front.ca)).context()
         assert named is not None
         assert named.check_hostname
@@ -169,11 +169,11 @@ def test_scram_trusts_nobody(first: bytes, final: bytes, message: str) -> None:
 
 def login(settings: dict[str, Any], responses: list[Any]) -> list[Any]:
     """The requests of a login that is given these answers."""
-    asked = client_settings(settings).security().login()
-    requests = [next(asked)[0]]
+    requested = client_settings(settings).security().login()
+    requests = [next(requested)[0]]
     for response in responses:
         try:
-            requests.append(asked.send(response)[0])
+            requests.append(requested.send(response)[0])
         except StopIteration:
             break
     return requests
@@ -201,13 +201,13 @@ def test_a_mechanism_that_the_broker_lacks() -> None:
 
 def test_scram_through_the_login() -> None:
     settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
-    asked: Any = client_settings(settings | {"sasl.username": "a=b,c", "sasl.password": "p"}).security().login()
-    assert next(asked)[0] == SaslHandshakeRequest("SCRAM-SHA-512")
-    first = asked.send(SaslHandshakeResponse(0, ["SCRAM-SHA-512"]))[0].auth_bytes.decode()
+    requested: Any = client_settings(settings | {"sasl.username": "a=b,c", "sasl.password": "p"}).security().login()
+    assert next(requested)[0] == SaslHandshakeRequest("SCRAM-SHA-512")
+    first = requested.send(SaslHandshakeResponse(0, ["SCRAM-SHA-512"]))[0].auth_bytes.decode()
     assert first.startswith("n,,n=a=3Db=2Cc,r=")
     nonce, salt = first.partition(",r=")[2] + "server", base64.b64encode(b"salt").decode()
     server_first = f"r={nonce},s={salt},i=4096"
-    final = asked.send(SaslAuthenticateResponse(0, None, server_first.encode()))[0].auth_bytes.decode()
+    final = requested.send(SaslAuthenticateResponse(0, None, server_first.encode()))[0].auth_bytes.decode()
     salted = hashlib.pbkdf2_hmac("sha512", b"p", b"salt", 4096)
     signed = f"{first[3:]},{server_first},{final.partition(',p=')[0]}".encode()
     proof = base64.b64decode(final.partition(",p=")[2])
@@ -216,7 +216,7 @@ def test_scram_through_the_login() -> None:
     assert bytes(a ^ b for a, b in zip(proof, signature, strict=True)) == client_key
     server = base64.b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha512"), signed, "sha512")).decode()
     with pytest.raises(StopIteration):
-        asked.send(SaslAuthenticateResponse(0, None, f"v={server}".encode()))
+        requested.send(SaslAuthenticateResponse(0, None, f"v={server}".encode()))
 
 
 def test_a_producer_over_tls_says_who_it_does_not_trust(broker: LocalBroker, tmp_path: Path) -> None:

@@ -150,9 +150,9 @@ def test_a_lookup_of_offsets(coterie_broker: LocalBroker, name: str, expected: i
         reader = Reader(coterie_broker)
         await reader.consumer.commit({reader.first: 3})
         call: Callable[[Any], Awaitable[object]] = getattr(reader.consumer, name)
-        asked = {reader.first: 0} if name == "offsets_for_times" else [reader.first]
-        await cancelled.during(call(asked))
-        assert await call(asked) == {reader.first: expected}
+        requested = {reader.first: 0} if name == "offsets_for_times" else [reader.first]
+        await cancelled.during(call(requested))
+        assert await call(requested) == {reader.first: expected}
         await reader.close()
 
     assert at_every_await(story) > 0

@@ -44,7 +44,7 @@ def test_without_a_group_no_coordinator_is_looked_up(broker: LocalBroker) -> Non
             records = await one.poll(20_000)
             assert [r.value for r in records[T0]] == VALUES
             assert (list(records), one.position(T0)) == ([T0], 5)
-            assert (broker.asked("FindCoordinator"), broker.asked("OffsetFetch")) == (0, 0)
+            assert (broker.requested("FindCoordinator"), broker.requested("OffsetFetch")) == (0, 0)
 
     asyncio.run(story())
 
@@ -216,8 +216,8 @@ def test_heartbeats_go_out_beside_polls(broker: LocalBroker, is_buffered: bool) 
             if is_buffered:
                 broker.produce("t", b"5", partition=0)
                 await until(lambda: one._fetcher.positions[T0].is_buffered())
-            beats = broker.asked("Heartbeat")
-            await asyncio.to_thread(broker.until_asked, "Heartbeat", beats + 2)
+            beats = broker.requested("Heartbeat")
+            await asyncio.to_thread(broker.until_requested, "Heartbeat", beats + 2)
             assert bool(await one.poll()) is is_buffered
 
     asyncio.run(story())
@@ -296,7 +296,7 @@ def test_a_lookup_of_offsets_ends_at_its_timeout(
                 KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: t-0: this broker has no such topic or partition"
             ):
                 await call(one)
-            assert broker.asked("ListOffsets") > 0
+            assert broker.requested("ListOffsets") > 0
 
     asyncio.run(story())
 

@@ -171,7 +171,7 @@ def test_a_group_of_three_of_which_one_dies(broker: LocalBroker) -> None:
         three._membership = three._committer.membership = three._loop.membership = None
         for consumer in (one, two, three):
             await consumer.close()
-        assert broker.asked("JoinGroup") == broker.asked("LeaveGroup") == broker.asked("Heartbeat") == 0
+        assert broker.requested("JoinGroup") == broker.requested("LeaveGroup") == broker.requested("Heartbeat") == 0
 
     asyncio.run(story())
 
@@ -354,7 +354,7 @@ def test_a_commit_before_a_revocation_in_a_stale_epoch_is_made_in_the_new_one(br
             broker.fail("OffsetCommit", ErrorCode.STALE_MEMBER_EPOCH, times=2)
             two.subscribe(["t"])
             await all_polled([one, two], lambda: sizes([one, two]) == [3, 3], "two have three partitions each")
-            assert broker.asked("OffsetCommit") == 3
+            assert broker.requested("OffsetCommit") == 3
             assert sum(broker.committed("g").values()) == COUNT
 
     asyncio.run(story())
@@ -551,7 +551,7 @@ def test_the_command_consume(broker: LocalBroker) -> None:
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0, done.output
     assert sorted(done.stdout.split(), key=int) == [str(n) for n in range(COUNT)]
-    assert broker.asked("ConsumerGroupHeartbeat") > 1
+    assert broker.requested("ConsumerGroupHeartbeat") > 1
     refused = CliRunner().invoke(main, [*command, "--set", "session.timeout.ms=10000"])
     assert refused.exit_code != 0
     assert "session.timeout.ms cannot be set with group.protocol=consumer" in refused.output

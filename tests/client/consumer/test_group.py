@@ -77,7 +77,7 @@ def test_a_join_may_wait_for_the_whole_group(broker: LocalBroker) -> None:
                 LoopClock().jump(0.4)
                 await quiet()
             await polled(one, lambda: len(one.assignment()) == 2)
-            assert broker.asked("JoinGroup") == 2, "one without a member id and one with it"
+            assert broker.requested("JoinGroup") == 2, "one without a member id and one with it"
 
     asyncio.run(story())
 
@@ -101,7 +101,7 @@ def test_a_join_goes_on_while_polls_time_out(broker: LocalBroker) -> None:
                 await asyncio.to_thread(broker.until_held, held)
                 assert await one.poll(20) == {}
                 assert len(held.held) == 1, "the one in flight is picked up, no other is sent"
-                assert broker.asked("Fetch") == 0
+                assert broker.requested("Fetch") == 0
             await polled(one, lambda: len(one.assignment()) == 2)
 
     asyncio.run(story())
@@ -220,9 +220,9 @@ def test_what_comes_while_positions_are_looked_up_is_not_missed(broker: LocalBro
                 one._fetcher.seek(TopicPartition("t", 0), -1)
                 polling = asyncio.create_task(one.poll(10_000))
                 await asyncio.to_thread(broker.until_held, held)
-                joins = broker.asked("JoinGroup")
+                joins = broker.requested("JoinGroup")
                 broker.fail("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS)
-                await asyncio.to_thread(broker.until_asked, "JoinGroup", joins + 1, 3.0)
+                await asyncio.to_thread(broker.until_requested, "JoinGroup", joins + 1, 3.0)
                 assert heard == ["revoked"]
             one.wakeup()
             with pytest.raises(WakeupError):
@@ -323,7 +323,7 @@ def test_metrics_count_and_are_readable_from_any_thread(broker: LocalBroker) -> 
         async with await settled(member(broker), 2) as one:
             await polled(one, lambda: one.position(("t", 0)) == 2)
             await one.commit()
-            await asyncio.to_thread(broker.until_asked, "Heartbeat", 2)
+            await asyncio.to_thread(broker.until_requested, "Heartbeat", 2)
             readings: list[dict[str, float]] = []
             thread = threading.Thread(target=lambda: readings.append(one.metrics()))
             thread.start()
@@ -376,8 +376,8 @@ def test_topics_that_appear_later(broker: LocalBroker) -> None:
             assert two.subscription() == {"late"}
             generation = broker.until_stable("h")
             broker.create_topic("other", 1)
-            asked = broker.asked("Metadata")
-            await polled(two, lambda: broker.asked("Metadata") >= asked + 6, "both ask for the topics again")
+            requested = broker.requested("Metadata")
+            await polled(two, lambda: broker.requested("Metadata") >= requested + 6, "both ask for the topics again")
             assert broker.until_stable("h") == generation, "a topic that does not match means nothing"
 
     asyncio.run(story())
@@ -451,8 +451,8 @@ def test_heartbeats_go_out_while_user_code_holds_the_loop(
 
     def two_sessions() -> None:
         for _ in range(4):
-            before = broker.asked("Heartbeat")
-            until_in_thread(lambda before=before: broker.asked("Heartbeat") > before, "a heartbeat")  # type: ignore[misc]
+            before = broker.requested("Heartbeat")
+            until_in_thread(lambda before=before: broker.requested("Heartbeat") > before, "a heartbeat")  # type: ignore[misc]
             broker.jump(20_000)
 
     with caplog.at_level(logging.WARNING):
@@ -502,7 +502,7 @@ def test_a_static_member_that_is_stuck_only_falls_silent(broker: LocalBroker) ->
         async with await settled(member(broker, **settings), 2):
             time.sleep(0.7)
             assert len(broker.members("g")) == 1
-            assert broker.asked("LeaveGroup") == 0
+            assert broker.requested("LeaveGroup") == 0
 
     asyncio.run(story())
 
@@ -523,8 +523,8 @@ def test_a_coordinator_that_is_gone_is_found_again(broker: LocalBroker) -> None:
     async def story() -> None:
         async with await settled(member(broker), 2) as one:
             broker.drop_connections("one")
-            asked = broker.asked("Heartbeat")
-            await asyncio.to_thread(broker.until_asked, "Heartbeat", asked + 2)
+            requested = broker.requested("Heartbeat")
+            await asyncio.to_thread(broker.until_requested, "Heartbeat", requested + 2)
             assert (len(one.assignment()), broker.until_stable("g")) == (2, 1)
 
     asyncio.run(story())
@@ -711,6 +711,6 @@ def test_closing_at_once_where_there_is_nothing_to_do(broker: LocalBroker) -> No
             await two.poll(20)
             await two.close(timeout_ms=0)
         assert time.monotonic() - started < 3
-        assert (broker.asked("OffsetCommit"), broker.asked("LeaveGroup")) == (0, 0)
+        assert (broker.requested("OffsetCommit"), broker.requested("LeaveGroup")) == (0, 0)
 
     asyncio.run(story())

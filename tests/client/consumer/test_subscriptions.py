@@ -203,7 +203,7 @@ def test_another_subscription_is_read_after_the_rebalance(broker: LocalBroker, a
                 values += await read(one)
             assert set(values) <= {b"t", b"v"}
             assert one.assignment() == {T0, T1, V0}
-            committed = broker.committed("g") if broker.asked("OffsetCommit") else {}
+            committed = broker.committed("g") if broker.requested("OffsetCommit") else {}
             assert committed.get(U0) == (2 if auto else None)
             await one.unsubscribe()
             assert (one.subscription(), one.assignment()) == (set(), set())
@@ -226,7 +226,7 @@ def test_another_assignment(broker: LocalBroker, auto: bool) -> None:
             if auto:
                 await asyncio.to_thread(broker.until_committed, "g", {T0: 2})
             else:
-                assert broker.asked("OffsetCommit") == 0
+                assert broker.requested("OffsetCommit") == 0
 
     asyncio.run(story())
 
@@ -345,12 +345,12 @@ def test_a_round_whose_sync_fails_is_begun_again(broker: LocalBroker) -> None:
             one.subscribe(["t"])
             assert await read(one) == [b"1"]
             await one.commit()
-            joins = broker.asked("JoinGroup")
+            joins = broker.requested("JoinGroup")
             with broker.hold("SyncGroup") as held:
                 broker.fail("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS)
                 await polled(one, lambda: held.held)
                 broker.drop_connections()
-                await polled(one, lambda: broker.asked("JoinGroup") >= joins + 2)
+                await polled(one, lambda: broker.requested("JoinGroup") >= joins + 2)
             broker.produce("t", b"2", partition=0)
             assert await read(one) == [b"2"]
 

@@ -26,7 +26,7 @@ def test_what_passes_is_asked_again(coterie_broker: LocalBroker, code: ErrorCode
             assert await admin.list_offsets({T0: -1}) == {T0: 1}
 
     asyncio.run(story())
-    assert coterie_broker.asked("ListOffsets") == 4
+    assert coterie_broker.requested("ListOffsets") == 4
 
 
 def test_a_topic_that_comes_a_moment_later_is_found() -> None:
@@ -70,7 +70,7 @@ def test_what_does_not_pass_is_an_error_at_once(coterie_broker: LocalBroker) -> 
                 await admin.list_offsets({T0: -1})
 
     asyncio.run(story())
-    assert coterie_broker.asked("ListOffsets") == 1
+    assert coterie_broker.requested("ListOffsets") == 1
 
 
 def test_a_topic_that_metadata_lacks_for_a_while_is_read_on(coterie_broker: LocalBroker) -> None:
@@ -94,9 +94,9 @@ def test_a_topic_that_metadata_lacks_for_a_while_is_read_on(coterie_broker: Loca
                     values += [record.value for record in records]
                     if len(values) == 1:
                         coterie_broker.fail("Metadata", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                        lookups = coterie_broker.asked("Metadata")
+                        lookups = coterie_broker.requested("Metadata")
                         coterie_broker.fail("Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                        await asyncio.to_thread(coterie_broker.until_asked, "Metadata", lookups + 1)
+                        await asyncio.to_thread(coterie_broker.until_requested, "Metadata", lookups + 1)
                         coterie_broker.produce("t", b"two")
         return values
 

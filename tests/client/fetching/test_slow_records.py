@@ -156,8 +156,8 @@ def test_polls_that_find_records_at_hand_let_the_loop_run() -> None:
         broker = filled(world)
         world.spawn("one", read, settings_of(broker.bootstrap_servers))
         broker.until_committed("billing", {("t", 0): RECORDS // 2}, timeout_s=RECORDS)
-        assert broker.asked("Heartbeat") >= 5
-        assert broker.asked("JoinGroup") <= 2
+        assert broker.requested("Heartbeat") >= 5
+        assert broker.requested("JoinGroup") <= 2
 
 
 def test_a_blocking_iterator_counts_as_polling_with_each_record(coterie_broker: LocalBroker) -> None:

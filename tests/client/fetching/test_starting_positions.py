@@ -296,10 +296,10 @@ def test_lookups_that_fail_are_made_after_longer_and_longer_pauses(monkeypatch: 
         async def refused(pause_s: float) -> None:
             """The next lookup is made after the pause, and fails."""
             reader.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            asked, before_s = len(reader.timestamps), loop.time()
+            requested, before_s = len(reader.timestamps), loop.time()
             with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0: "):
                 await reader.starts.find()
-            assert len(reader.timestamps) == asked + 1
+            assert len(reader.timestamps) == requested + 1
             assert loop.time() - before_s == pytest.approx(pause_s)
 
         for row in range(2):

@@ -55,7 +55,7 @@ def test_lingering_batches_are_not_divided() -> None:
             batches = {id((await one.send("t", SMALL))._batch) for _ in range(4)}
             assert len(batches) == 1
             await one.flush()
-            assert len([r for r in cluster.asked if isinstance(r, ProduceRequest)]) == round_of
+            assert len([r for r in cluster.requested if isinstance(r, ProduceRequest)]) == round_of
 
     run(story, transactional_id=None, linger_ms=60_000, batch_size=150)
 

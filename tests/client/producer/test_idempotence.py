@@ -41,7 +41,7 @@ def test_a_lost_batch_does_not_keep_the_next_from_being_written(coterie_broker: 
             assert producers_of(coterie_broker, 0) == {producer_id: (1, 1)}
             assert await sent(one, b"other", 1) == 1
             assert producers_of(coterie_broker, 1) == {producer_id: (1, 0)}, "every partition begins anew"
-            assert coterie_broker.asked("InitProducerId") == 1
+            assert coterie_broker.requested("InitProducerId") == 1
 
     asyncio.run(story())
 

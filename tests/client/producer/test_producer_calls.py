@@ -81,10 +81,10 @@ def test_metadata_is_asked_for_until_the_topic_is_there(idempotence: bool) -> No
     async def story(one: One, cluster: ScriptedCluster) -> None:
         cluster.metadata_script.extend([MISSING] * 4)
         await one.send("t", b"v")
-        assert cluster.metadata_asked == 5
+        assert cluster.metadata_requested == 5
         await one.send("t", b"v")
         assert await one.partitions_for("t") == 2
-        assert cluster.metadata_asked == 5
+        assert cluster.metadata_requested == 5
 
     run(story, transactional_id=None, enable_idempotence=idempotence)
 
@@ -95,11 +95,11 @@ def test_metadata_is_asked_for_again_after_it_was_lost(idempotence: bool) -> Non
 
     async def story(one: One, cluster: ScriptedCluster) -> None:
         await one.send("t", b"v")
-        assert cluster.metadata_asked == 1
+        assert cluster.metadata_requested == 1
         cluster.metadata_script.append(MISSING)
         await one._partition_counts.refresh(["t"])
         await one.send("t", b"v")
-        assert cluster.metadata_asked == 3
+        assert cluster.metadata_requested == 3
 
     run(story, transactional_id=None, enable_idempotence=idempotence)
 
@@ -111,7 +111,7 @@ def test_a_topic_that_grows_has_the_partition_that_the_record_names(idempotence:
     async def story(one: One, cluster: ScriptedCluster) -> None:
         cluster.metadata_script.extend([(E.NONE, 1), (E.NONE, 1), (E.NONE, 3)])
         delivery = await one.send("t", b"v", partition=2)
-        assert cluster.metadata_asked == 3
+        assert cluster.metadata_requested == 3
         assert delivery._batch.partition == ("t", 2)
 
     run(story, transactional_id=None, enable_idempotence=idempotence)
@@ -133,7 +133,7 @@ def test_metadata_is_awaited_for_max_block_ms(
         with pytest.raises(KafkaError, match=r"was not available within 0\.5 s") as failed:
             await one.send("t", b"v", partition=2)
         assert failed.value.code == code
-        assert cluster.metadata_asked >= 2
+        assert cluster.metadata_requested >= 2
 
     run(story, transactional_id=None, enable_idempotence=idempotence, max_block_ms=500)
 
@@ -158,7 +158,7 @@ def test_an_invalid_topic_fails_at_once() -> None:
         cluster.metadata_script.append((E.INVALID_TOPIC_EXCEPTION, 0))
         with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
             await one.send("topic abc", b"v")
-        assert cluster.metadata_asked == 1
+        assert cluster.metadata_requested == 1
 
     run(story, transactional_id=None)
 
@@ -169,7 +169,7 @@ def test_a_close_ends_a_send_that_waits_for_metadata() -> None:
     async def story(one: One, cluster: ScriptedCluster) -> None:
         cluster.metadata_script.extend([MISSING] * 10_000)
         send = asyncio.create_task(one.send("t", b"v"))
-        await until(lambda: cluster.metadata_asked > 1)
+        await until(lambda: cluster.metadata_requested > 1)
         await one.close(timeout_ms=0)
         with pytest.raises(RuntimeError, match="this producer is closed"):
             await send

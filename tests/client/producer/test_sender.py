@@ -105,7 +105,7 @@ def test_what_may_succeed_later_is_not_tried_at_once_again(coterie_broker: Local
             async with producer(coterie_broker, delivery_timeout_ms=500, retry_backoff_ms=100) as one:
                 with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
                     await (await one.send("t", b"v"))
-        assert coterie_broker.asked("Produce") <= 8
+        assert coterie_broker.requested("Produce") <= 8
 
     asyncio.run(story())
 

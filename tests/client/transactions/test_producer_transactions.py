@@ -205,7 +205,7 @@ def test_offsets_of_a_group(name: str, level: int, group: ConsumerGroupMetadata)
         await one.send_offsets_to_transaction(OFFSETS, group)
         await one.commit_transaction()
         assert cluster.kinds() == [INIT, *["AddOffsetsToTxn"] * (level == 1), "TxnOffsetCommit", END]
-        (request,) = [r for r in cluster.asked if isinstance(r, TxnOffsetCommitRequest)]
+        (request,) = [r for r in cluster.requested if isinstance(r, TxnOffsetCommitRequest)]
         named = (request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
         assert named == (group.group_id, group.generation_id, group.member_id, group.group_instance_id)
 

@@ -26,7 +26,7 @@ E = ErrorCode
 
 def ends(cluster: ScriptedCluster) -> list[bool]:
     """Of the requests that end a transaction, whether they commit."""
-    return [request.committed for request in cluster.asked if isinstance(request, EndTxnRequest)]
+    return [request.committed for request in cluster.requested if isinstance(request, EndTxnRequest)]
 
 
 # -- before the first transaction ----------------------------------------------------------------------------------------------

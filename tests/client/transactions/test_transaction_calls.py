@@ -204,10 +204,10 @@ def test_offsets_of_a_member_need_a_broker_that_checks_it() -> None:
 # -- a caller that gives up --------------------------------------------------------------------------------------------------
 
 
-async def given_up(call: Awaitable[None], until_asked: Callable[[], bool]) -> None:
+async def given_up(call: Awaitable[None], until_requested: Callable[[], bool]) -> None:
     """A caller that is cancelled while the request is out."""
     task = asyncio.ensure_future(call)
-    await until(until_asked)
+    await until(until_requested)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -229,7 +229,7 @@ def test_a_call_that_was_given_up_is_called_again(name: str, has_response: bool)
         if has_response:
             cluster.release(kind)
             await until(lambda: one._transactions is not None and one._transactions.state == State.READY)
-        asked = len(cluster.asked)
+        requested = len(cluster.requested)
         refused = await every_call(one, but=name.lower())
         assert [error and error.code for _, error in refused] == [E.INVALID_TXN_STATE] * 5, refused
         again = asyncio.create_task(calls[name]())
@@ -237,7 +237,7 @@ def test_a_call_that_was_given_up_is_called_again(name: str, has_response: bool)
             await asyncio.sleep(0)
             cluster.release(kind)
         await again
-        assert len(cluster.asked) == asked
+        assert len(cluster.requested) == requested
         with pytest.raises(KafkaError, match="INVALID_TXN_STATE"):
             await calls[name]()
         one.begin_transaction()
@@ -262,7 +262,7 @@ def test_an_end_whose_caller_gives_up_while_records_are_in_flight_has_begun(name
         await until(lambda: one._manager().state == State.READY)
         assert (await delivery).offset == 7
         await calls[name]()
-        assert [r.committed for r in cluster.asked if isinstance(r, EndTxnRequest)] == [name == "commit"]
+        assert [r.committed for r in cluster.requested if isinstance(r, EndTxnRequest)] == [name == "commit"]
         one.begin_transaction()
 
     run(story)
@@ -288,7 +288,7 @@ def test_a_block_that_is_left_during_its_commit_commits(is_cancelled: bool) -> N
             await task
         cluster.release(ProduceRequest)
         await one.commit_transaction()
-        assert [r.committed for r in cluster.asked if isinstance(r, EndTxnRequest)] == [True]
+        assert [r.committed for r in cluster.requested if isinstance(r, EndTxnRequest)] == [True]
 
     run(story, **{} if is_cancelled else {"max_block_ms": 200})
 
@@ -317,8 +317,8 @@ def test_an_end_whose_response_is_lost(name: str, first: str, second: str) -> No
             with pytest.raises(KafkaError, match="INVALID_TXN_STATE"):
                 await calls[second]()
         await calls[first]()
-        assert [r.committed for r in cluster.asked if isinstance(r, EndTxnRequest)] == [first == "commit"] * 2
-        assert type(cluster.asked[-2]).__name__ == "FindCoordinatorRequest"
+        assert [r.committed for r in cluster.requested if isinstance(r, EndTxnRequest)] == [first == "commit"] * 2
+        assert type(cluster.requested[-2]).__name__ == "FindCoordinatorRequest"
         one.begin_transaction()
 
     run(story)

@@ -51,7 +51,7 @@ async def next_transaction(one: One, cluster: ScriptedCluster) -> tuple[int, int
     """Succeeds. Returns the epoch and the first sequence number of its record."""
     one.begin_transaction()
     await one.send_and_wait("t", b"next", partition=0)
-    request = [r for r in cluster.asked if isinstance(r, ProduceRequest)][-1]
+    request = [r for r in cluster.requested if isinstance(r, ProduceRequest)][-1]
     ((_, header),) = batches(request.topic_data[0].partition_data[0].records or b"")
     await one.commit_transaction()
     return header.producer_epoch, header.base_sequence
@@ -96,7 +96,7 @@ def test_a_partition_that_comes_later_is_added_by_itself() -> None:
         await until(lambda: takes_part(one, "t", 1))
         cluster.release(ProduceRequest)
         assert [(await delivery).offset for delivery in (first, second)] == [7, 7]
-        added = [r.topics[0].partitions for r in cluster.asked if isinstance(r, AddPartitionsToTxnRequest)]
+        added = [r.topics[0].partitions for r in cluster.requested if isinstance(r, AddPartitionsToTxnRequest)]
         assert added == [[0], [1]]
         await one.commit_transaction()
 

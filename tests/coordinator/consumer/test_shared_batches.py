@@ -64,7 +64,7 @@ class Crew:
                 continue
             self.tokens += 1
             sent[number] = self.tokens
-            self.driver.ledger.asked(self.tokens)
+            self.driver.ledger.requested(self.tokens)
             context = Context(self.now_ms, self.tokens, str(self.tokens), 1, "c", "/h", TOPICS)
             self.driver.queue.execute(request, context)
             if not self.together:

@@ -37,6 +37,6 @@ def test_what_was_processed_is_committed_though_the_epoch_changes(coterie_broker
         coterie_broker.fail("OffsetCommit", code, times=2)
         assert member.settle({T0: 2}, 20)
         assert coterie_broker.committed("g") == {T0: 2}
-        assert coterie_broker.asked("OffsetCommit") == 1 + 3
+        assert coterie_broker.requested("OffsetCommit") == 1 + 3
     finally:
         member.leave("the test ends")

@@ -232,12 +232,12 @@ def test_a_folder_of_kafka(tmp_path: Path) -> None:
         shard.load(row["key"], row["value"], row["time_ms"])
     loaded = {g.group_id: (g.phase.value, g.generation, len(g.members)) for g in shard.every_group()}
     assert {name: states[name] for name in loaded} == loaded
-    asked = ["pipeline", "as-of", "mixed", "--history", str(out)]
-    done = CliRunner().invoke(main, asked, catch_exceptions=False)
+    requested = ["pipeline", "as-of", "mixed", "--history", str(out)]
+    done = CliRunner().invoke(main, requested, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "orders-0 orders-1 orders-2" in done.output
-    asked = ["pipeline", "report", "crew", "--history", str(out), "--out", str(tmp_path / "page")]
-    done = CliRunner().invoke(main, asked, catch_exceptions=False)
+    requested = ["pipeline", "report", "crew", "--history", str(out), "--out", str(tmp_path / "page")]
+    done = CliRunner().invoke(main, requested, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     (page,) = (tmp_path / "page").glob("*.html")
     assert "Epochs of the consumer protocol" in page.read_text()

@@ -368,8 +368,8 @@ def test_a_live_broker_and_its_journal(lived: tuple[BrokerProcess, str], tmp_pat
     assert [(r.group, r.state, r.offsets) for r in table["groups"]] == [("crew", "Empty", 6)]
     again = run_history(None, Sources(client), tmp_path)
     assert again == counts
-    asked = ["groups", "reset", "crew", "--as-of", "2100-01-01", "--history", str(tmp_path), "-b", broker.address]
-    done = CliRunner().invoke(main, [*asked, "--dry-run", "--json"], catch_exceptions=False)
+    requested = ["groups", "reset", "crew", "--as-of", "2100-01-01", "--history", str(tmp_path), "-b", broker.address]
+    done = CliRunner().invoke(main, [*requested, "--dry-run", "--json"], catch_exceptions=False)
     assert sum(o["to"] for o in json.loads(done.output)) == 100
     seen = CliRunner().invoke(main, ["pipeline", "as-of", "crew", "--history", str(tmp_path)], catch_exceptions=False)
     assert seen.output.startswith("crew: Empty, generation 2")

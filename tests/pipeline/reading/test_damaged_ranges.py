@@ -21,9 +21,9 @@ def test_a_range_with_a_damaged_batch_fails_at_its_offset(coterie_broker: LocalB
     coterie_broker.create_topic("t", 1)
     for data in (batch(b"a", b"b"), DAMAGES[damage], batch(b"c")):
         put(coterie_broker, 0, bytes(data))
-    asked = OffsetRange("t", 0, 0, 4, coterie_broker.host, coterie_broker.port)
+    requested = OffsetRange("t", 0, 0, 4, coterie_broker.host, coterie_broker.port)
     with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 2: "):
-        for _ in read_range(asked, client_settings({}), with_headers=True, fail_on_data_loss=True):
+        for _ in read_range(requested, client_settings({}), with_headers=True, fail_on_data_loss=True):
             pass
 
 

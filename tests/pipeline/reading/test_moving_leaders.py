@@ -69,8 +69,8 @@ class Cluster:
             responded = ListOffsetsPartitionResponse(0, code, offset=5)
             return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [responded])])
         assert isinstance(request, FetchRequest)
-        (asked,) = request.topics[0].partitions
-        batch = encode_batch([(0, None, b"value", ())], base_offset=asked.fetch_offset)
+        (requested,) = request.topics[0].partitions
+        batch = encode_batch([(0, None, b"value", ())], base_offset=requested.fetch_offset)
         data = PartitionData(0, code, records=batch if is_leader else b"")
         return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[data])])
 

@@ -99,16 +99,19 @@ def test_a_refused_commit_of_a_member_means_what_it_means_to_a_consumer(broker: 
     given = {"kafka.group.id": "g", "kafka.retry.backoff.ms": "5", "kafka.default.api.timeout.ms": "10000"}
     reader = TopicReader(options(broker, **given))
     reader.commit({("t", 0): 0})
-    raised, times, before = COMMITS[code], 2, broker.asked("OffsetCommit")
+    raised, times, before = COMMITS[code], 2, broker.requested("OffsetCommit")
     broker.fail("OffsetCommit", code, times=times)
     if raised is None:
         with pytest.raises(CommitFailedError) as caught:  # of the broker itself, that has no such member
             reader.commit({("t", 0): 1}, "m", GENERATION)
-        assert (caught.value.code, broker.asked("OffsetCommit") - before) == (ErrorCode.UNKNOWN_MEMBER_ID, times + 1)
+        assert (caught.value.code, broker.requested("OffsetCommit") - before) == (
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            times + 1,
+        )
         return
     with pytest.raises(raised) as refused:
         reader.commit({("t", 0): 1}, "m", GENERATION)
-    assert (refused.value.code, broker.asked("OffsetCommit") - before) == (code, 1)
+    assert (refused.value.code, broker.requested("OffsetCommit") - before) == (code, 1)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_the_last_commit_of_a_query_that_stops(
     end = {"generation": GENERATION, "member": "m", "ranges": {"t": {"0": [0, 1]}}}
     queries._commit_last(options(broker, **{"kafka.group.id": "g"}), end)
     assert ("the last batch is not committed" in caplog.text) == warned
-    assert broker.asked("OffsetCommit") == 1
+    assert broker.requested("OffsetCommit") == 1
 
 
 def test_a_second_address_is_tried(broker: LocalBroker) -> None:
@@ -165,7 +168,9 @@ def test_a_reader_is_not_held_by_other_threads(broker: LocalBroker) -> None:
         if stream.member.positions:
             break
     before = threading.active_count()
-    broker.until_asked("Heartbeat", broker.asked("Heartbeat") + 3)  # the main thread is away, as it is during a batch
+    broker.until_requested(
+        "Heartbeat", broker.requested("Heartbeat") + 3
+    )  # the main thread is away, as it is during a batch
     broker.until_stable("g", members=1)
     stream.leave()
     assert threading.active_count() <= before

@@ -154,10 +154,10 @@ def test_log_folders_hold_the_same_as_the_broker(spark: Any, broker: BrokerProce
     def folder(**more: str) -> Any:
         return spark.read.format("coterie").options(logFolder=str(broker.data), includeHeaders="true", **more).load()
 
-    asked = load(spark, broker.address, subscribe="t", includeHeaders="true")
+    requested = load(spark, broker.address, subscribe="t", includeHeaders="true")
     files = folder(subscribe="t")
-    assert files.count() == asked.count() == 1000
-    assert files.exceptAll(asked).count() == 0
+    assert files.count() == requested.count() == 1000
+    assert files.exceptAll(requested).count() == 0
     between = {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":9}}', "assign": '{"t":[0]}'}
     assert sorted(r.offset for r in folder(**between).collect()) == [5, 6, 7, 8]
     with pytest.raises(Exception, match="no records of these topics in"):

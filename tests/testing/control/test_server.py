@@ -42,7 +42,7 @@ def test_a_held_sync_group_an_expired_member_and_the_journal(broker: RemoteBroke
         member.subscribe(["orders"])
         broker.until_held(held)
         assert "billing" not in broker.explain("billing")
-        assert broker.asked("SyncGroup") == 1
+        assert broker.requested("SyncGroup") == 1
         broker.release(held)
         assert broker.until_stable("billing", members=1) == 1
         while not member.poll(1000):
@@ -104,7 +104,14 @@ REFUSED: list[tuple[str, str, str | None, dict[str, str], int, str]] = [
     ("GET", "/health", None, {"Host": "evil.example"}, 403, "this Host is not the control API's"),
     ("POST", "/v1/reset", "{}", {"Origin": "http://127.0.0.1"}, 403, "a request with an Origin is refused"),
     ("POST", "/v1/reset", "{}", {"Content-Type": "text/plain"}, 415, "must be application/json"),
-    ("POST", "/v1/nothing", "{}", {}, 404, "there is no operation nothing; there are asked, bootstrap_servers,"),
+    (
+        "POST",
+        "/v1/nothing",
+        "{}",
+        {},
+        404,
+        "there is no operation nothing; there are bootstrap_servers, client_settings,",
+    ),
     ("POST", "/v1/reset", "{", {}, 400, "the body is not JSON"),
     ("POST", "/v1/reset", "[" * 100_000, {}, 400, "the body is not JSON"),
     ("POST", "/v1/reset", "[]", {}, 400, "must be a JSON object"),

@@ -114,7 +114,7 @@ def test_hooks_of_the_local_broker_work_in_the_world() -> None:
             assert read == []
         world.until(lambda: len(read) == 2, "both records")
         broker.until_committed("billing", {("orders", 0): 2})
-        assert broker.asked("JoinGroup") >= 3
+        assert broker.requested("JoinGroup") >= 3
 
 
 @pytest.mark.parametrize("brokers", [1, 3])

@@ -119,12 +119,14 @@ async def ask(
 
     async def worker(user: str) -> None:
         for case in remaining:
-            if verdict.asked >= questions:
+            if verdict.requested >= questions:
                 return
             verdict.add(await compare(case, user, next(numbers)))
             if verdict.stories % 100 == 0:
-                rate = verdict.asked / (time.monotonic() - began_s)
-                progress(f"{verdict.asked:,} questions, {rate:.0f} a second, {len(verdict.kinds)} kinds of difference")
+                rate = verdict.requested / (time.monotonic() - began_s)
+                progress(
+                    f"{verdict.requested:,} questions, {rate:.0f} a second, {len(verdict.kinds)} kinds of difference"
+                )
 
     await asyncio.gather(*(worker(user) for user in USERS))
     verdict.seconds = time.monotonic() - began_s

@@ -138,14 +138,14 @@ class Case:
         story = Story(self.name, strict=False)
         for part in FIXTURES.get(self.api, TOPIC):
             story.questions += piece(part, names, common)
-        asked = own[1].number(0) if self.exists else ABSENT
+        requested = own[1].number(0) if self.exists else ABSENT
         for part in own[0] if self.exists else ():
-            story.questions += piece(part, asked, common)
+            story.questions += piece(part, requested, common)
         wanted: dict[str, Value] = _ANY | {"principal_filter": f"User:{user}"}
-        for n, creation in enumerate(self._creations(user, asked)):
+        for n, creation in enumerate(self._creations(user, requested)):
             story.questions.append(_question(common, f"acl{n}", "CreateAcls", {"creations": [creation]}))
         story.questions.append(_question(common, "acls", "DescribeAcls", wanted))
-        for n, body in enumerate(_bodies(self.api, self.version, self.need, asked)):
+        for n, body in enumerate(_bodies(self.api, self.version, self.need, requested)):
             label = (" ".join((self.need[0].name, self.need[1].name)), self.name)
             story.questions.append(Question(f"ask{n}", self.api, self.version, body, ALICE, label))
         story.questions.append(_question(common, "forget", "DeleteAcls", {"filters": [wanted]}))

@@ -251,23 +251,23 @@ def settled(case: AssignmentCase, ask: Callable[[AssignmentCase], Assignment]) -
 def _judge(comparison: AssignmentComparison, case: AssignmentCase, ours: Assignment, theirs: Assignment) -> None:
     mine, other = _sorted(ours), _sorted(theirs)
     comparison.same += mine == other
-    asked = "; ".join(case.lines())
+    requested = "; ".join(case.lines())
     if case.is_exact:
         if mine != other:
-            comparison.failures.append(f"ours {mine}, theirs {other}: {asked}")
+            comparison.failures.append(f"ours {mine}, theirs {other}: {requested}")
         return
     problem = invalid(case, ours)
     if problem:
-        comparison.failures.append(f"{problem}: {asked}")
+        comparison.failures.append(f"{problem}: {requested}")
     if invalid(case, theirs):
         comparison.theirs_invalid += 1
         return
     our_balance, their_balance = balance(ours), balance(theirs)
     our_moves, their_moves = moves(case, ours), moves(case, theirs)
     if our_balance > their_balance:
-        comparison.failures.append(f"balance {our_balance}, theirs {their_balance}: {asked}")
+        comparison.failures.append(f"balance {our_balance}, theirs {their_balance}: {requested}")
     elif our_balance == their_balance and our_moves > their_moves:
-        comparison.failures.append(f"{our_moves} moves, theirs {their_moves}: {asked}")
+        comparison.failures.append(f"{our_moves} moves, theirs {their_moves}: {requested}")
     comparison.better_balanced += our_balance < their_balance
     comparison.fewer_moves += our_balance == their_balance and our_moves < their_moves
 

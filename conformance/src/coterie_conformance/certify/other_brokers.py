@@ -68,9 +68,9 @@ def row(name: str, certificate: Certificate) -> str:
     """A line of the table in docs/certify/README.md."""
     rules, generated = certificate.rules(), certificate.generated()
     holding = sum(rule.outcome == HOLDS for rule in rules)
-    asked = f"{sum(len(f.differences) for f in generated):,} of {sum(f.asked for f in generated):,}"
+    requests = f"{sum(len(f.differences) for f in generated):,} of {sum(f.requests for f in generated):,}"
     kafka = f"Apache Kafka {certificate.like}"
-    return f"| {BROKERS[name].title} | {kafka} | {holding} of {len(rules)} | {asked} | [{name}.md]({name}.md) |"
+    return f"| {BROKERS[name].title} | {kafka} | {holding} of {len(rules)} | {requests} | [{name}.md]({name}.md) |"
 
 
 def main() -> None:

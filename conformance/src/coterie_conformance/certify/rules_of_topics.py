@@ -28,8 +28,8 @@ def _alter(name: str, setting: str, value: str | None, operation: int = SET, **b
 
 
 def _describe(name: str, *settings: str, kind: int = TOPIC, resource: str = "$t") -> Question:
-    asked = {"resource_type": kind, "resource_name": resource, "configuration_keys": list(settings) or None}
-    return ask(name, "DescribeConfigs", 3, resources=[asked], include_synonyms=True)
+    requested = {"resource_type": kind, "resource_name": resource, "configuration_keys": list(settings) or None}
+    return ask(name, "DescribeConfigs", 3, resources=[requested], include_synonyms=True)
 
 
 def _offsets(name: str, *timestamps: Value) -> Question:

@@ -86,14 +86,14 @@ async def _until_shown(cluster: MixedCluster, broker: MixedBroker, topic: str, l
 
     async def is_shown() -> bool:
         nonlocal last
-        async for asked, topics in cluster.ask_each(Admin.describe_topics):
+        async for requested, topics in cluster.ask_each(Admin.describe_topics):
             for row in topics[topic].partitions:
                 state = cluster.state((topic, row.partition))
                 assert state is not None
                 offline = [broker.broker_id] if row.partition in lost else []
                 leader = None if row.leader is None else row.leader.id
                 isr = {node.id for node in row.isr}
-                last = f"{asked} shows {row}, and ZooKeeper has {state}"
+                last = f"{requested} shows {row}, and ZooKeeper has {state}"
                 if (leader, isr, [node.id for node in row.offline_replicas]) != (state.leader, set(state.isr), offline):
                     return False
         return True

@@ -129,8 +129,8 @@ def about(path: str, classes: str = ".*") -> Recognise:
 
 def fails_about(path: str, classes: str = ".*") -> Recognise:
     """`about`, and the other broker fails with an exception of its own."""
-    asked = about(path, classes)
-    return lambda case: "UNKNOWN_SERVER_ERROR" in repr(case.theirs) and asked(case)
+    requested = about(path, classes)
+    return lambda case: "UNKNOWN_SERVER_ERROR" in repr(case.theirs) and requested(case)
 
 
 def fails_on_no_id(case: DifferingPart) -> bool:
@@ -368,12 +368,12 @@ def finds_none_of_a_time(case: DifferingPart) -> bool:
     at = _LOOKED_UP.fullmatch(case.part.path)
     if at is None:
         return False
-    asked, ours, theirs = (
+    requested, ours, theirs = (
         _looked_up(body, at["name"], int(at["index"])) for body in (case.question.body, case.ours, case.theirs)
     )
     if (theirs.get("error_code"), theirs.get("offset")) != ("NONE", -1):
         return False
-    wanted, met = asked.get("timestamp"), re.fullmatch(r"start([+-]\d+) ms", str(ours.get("timestamp")))
+    wanted, met = requested.get("timestamp"), re.fullmatch(r"start([+-]\d+) ms", str(ours.get("timestamp")))
     if not isinstance(wanted, dict) or wanted["@"] != "now" or met is None:
         return False
     return int(met[1]) >= int(wanted["ms"])

@@ -163,8 +163,8 @@ def denied_unseen(*needs: str) -> Callable[[DifferingPart], bool]:
 
 def denied_without_text(case: DifferingPart) -> bool:
     """A question of the part `acls` that changes settings or quotas: a text here and none there."""
-    asked = asks_about("ALTER_CONFIGS TOPIC", "ALTER_CONFIGS CLUSTER")(case)
-    return asked and case.part.ours == "a text" and case.part.theirs is None
+    requested = asks_about("ALTER_CONFIGS TOPIC", "ALTER_CONFIGS CLUSTER")(case)
+    return requested and case.part.ours == "a text" and case.part.theirs is None
 
 
 def marks_by_alter(case: DifferingPart) -> bool:

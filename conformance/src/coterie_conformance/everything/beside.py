@@ -46,7 +46,7 @@ _OF_LIST: dict[str, dict[str, Value]] = {
 # Kafka takes these as one thing, or reads none of them.
 _WITHOUT = frozenset({"creations", "filters", "renewers", "owners", "markers", "dirs"})
 LABEL = "beside"
-Asked = tuple[tuple[str, str], dict[str, Value]]  # ((field, class), body)
+Requested = tuple[tuple[str, str], dict[str, Value]]  # ((field, class), body)
 Case = tuple[tuple[str, str], str, Value, tuple[str, ...]]  # ((field, class), the list, its other element, its names)
 
 
@@ -124,7 +124,7 @@ def stories_beside(common: Common) -> Iterator[Story]:
                 yield _story(api, version, every[first : first + CASES_PER_STORY], common)
 
 
-def _bodies(api: str, version: int, names: Names) -> Iterator[Asked]:
+def _bodies(api: str, version: int, names: Names) -> Iterator[Requested]:
     request = API_BY_NAME[api].request
     plain, full = right(api, request, version, names), right(api, request, version, names, full=True)
     for case in cases_beside(api, version, names):
@@ -133,7 +133,7 @@ def _bodies(api: str, version: int, names: Names) -> Iterator[Asked]:
             yield case[0], body
 
 
-def _story(api: str, version: int, part: list[tuple[int, Asked]], common: Common) -> Story:
+def _story(api: str, version: int, part: list[tuple[int, Requested]], common: Common) -> Story:
     pieces, names = BEFORE.get(api, ((), Names()))
     story = Story(f"{api} v{version} {LABEL} {part[0][0]} to {part[-1][0]}", strict=False)
     for name in FIXTURES.get(api, TOPIC):

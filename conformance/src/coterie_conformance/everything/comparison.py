@@ -83,7 +83,7 @@ class Comparison:
     story of the questions that were not asked for that reason, of one that is not strict."""
 
     story: Story
-    asked: int = 0
+    requested: int = 0
     covered: list[tuple[str, int, str, str]] = field(default_factory=list)
     explained: list[Explained] = field(default_factory=list)
     accepted: list[Question] = field(default_factory=list)
@@ -154,7 +154,7 @@ class Comparer:
                 if again[n]:
                     responses[n] = merged(responses[n], await self._ask(side, left_to_ask(question, responses[n])))
             left, explained = self._unexplained(question, responses)
-        comparison.asked += 1
+        comparison.requested += 1
         comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*responses))
         comparison.parted |= any(part.lasting for part in explained)
         comparison.explained += explained

@@ -34,7 +34,7 @@ class JudgeResult:
     an error: ``accepted``, the versions by api, and ``values``, the first different values by api and field."""
 
     version: str
-    asked: int = 0
+    requested: int = 0
     stories: int = 0
     seconds: float = 0.0
     covered: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class JudgeResult:
 
     def add(self, comparison: Comparison) -> None:
         """Counts a story's comparison, and keeps up to `DIFFERENCES_KEPT` examples of each kind of difference."""
-        self.asked, self.stories = self.asked + comparison.asked, self.stories + 1
+        self.requested, self.stories = self.requested + comparison.requested, self.stories + 1
         self.covered.update(comparison.covered)
         for explained in comparison.explained:
             self.rows[explained.row, explained.kind] += 1

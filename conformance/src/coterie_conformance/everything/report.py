@@ -48,13 +48,13 @@ def coverage(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
 
 
 def _with_one_value(api: str, versions: set[int], verdict: JudgeResult) -> list[str]:
-    asked = {
+    requested = {
         path: None
         for version in sorted(versions)
         for path, spec in fields(api, API_BY_NAME[api].request, version)
         if spec.kind.shape is None and (spec.kind.element is None or spec.kind.element.shape is None)
     }
-    return [path for path in asked if len(verdict.values.get((api, path), ())) < VALUES_KEPT]
+    return [path for path in requested if len(verdict.values.get((api, path), ())) < VALUES_KEPT]
 
 
 def figures(verdict: JudgeResult) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def figures(verdict: JudgeResult) -> dict[str, Any]:
         for kind, met in verdict.met.most_common()
     ]
     return {
-        "questions": verdict.asked,
+        "questions": verdict.requested,
         "stories": verdict.stories,
         "seconds": round(verdict.seconds, 1),
         "apis": len({api for api, *_ in verdict.covered}),
@@ -80,7 +80,7 @@ def figures(verdict: JudgeResult) -> dict[str, Any]:
         "coverage": coverage(verdict),
         "differences": kinds,
         "rows": _rows(verdict),
-        "not_asked": _not_asked(version),
+        "not_requested": _not_requested(version),
         "unused_rows": [row.name for row in ROWS if row.since <= version < row.before and row.name not in used],
     }
 
@@ -98,7 +98,7 @@ def _rows(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
     return dict(sorted(made.items(), key=lambda item: -int(item[1]["met"])))
 
 
-def _not_asked(version: Version) -> dict[str, str]:
+def _not_requested(version: Version) -> dict[str, str]:
     """The fields and APIs without a question in this part, on that version -> the reason."""
     shared = {f"{api}, {name}": reason for (api, name), reason in SHARED.items()}
     bounded = {

@@ -121,7 +121,7 @@ def _stories(common: Common, wanted: Wanted, verdict: JudgeResult) -> Iterator[S
         every += settings_stories(common)
     random.Random(wanted.seed).shuffle(every)
     for story in itertools.chain(every, (random_story(seed, common) for seed in itertools.count(wanted.seed))):
-        if verdict.asked >= wanted.questions or (wanted.first_only and verdict.kinds):
+        if verdict.requested >= wanted.questions or (wanted.first_only and verdict.kinds):
             return
         story.strict = story.strict or wanted.first_only
         yield story
@@ -135,9 +135,9 @@ def _reporter(verdict: JudgeResult, wanted: Wanted, progress: Progress) -> Calla
         now_s = time.monotonic()
         if now_s >= last_s + PROGRESS_EVERY_S:
             last_s = now_s
-            asked = f"{verdict.asked:,} of {wanted.questions:,} questions"
-            rate = f"{verdict.asked / (now_s - began_s):.0f} a second"
-            progress(f"{asked}, {rate}, {len(verdict.kinds)} kinds of unexplained difference")
+            requested = f"{verdict.requested:,} of {wanted.questions:,} questions"
+            rate = f"{verdict.requested / (now_s - began_s):.0f} a second"
+            progress(f"{requested}, {rate}, {len(verdict.kinds)} kinds of unexplained difference")
 
     return report
 

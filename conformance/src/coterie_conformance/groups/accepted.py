@@ -77,9 +77,9 @@ def unknown_instance(story: DifferingStory, ours: Response, theirs: Response) ->
 
 def delete_of_a_refused_group(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
-    asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
+    requested = "Delete" in story.last_question or "OffsetCommit" in story.last_question
     unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
-    return (story.view.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
+    return (story.view.state == "Dead" or "-nobody" in story.last_question) and unknown_here and requested
 
 
 def emptied(story: DifferingStory, ours: Response, theirs: Response) -> bool:
@@ -147,8 +147,8 @@ def commit_to_unknown(story: DifferingStory, ours: Response, theirs: Response) -
         ("* OffsetCommit v9", "GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
         ("* TxnOffsetCommit", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
     )
-    asked = story.last_question.replace(":", "")
-    return story.version < (4,) and any(q in asked and o in str(ours) and t in str(theirs) for q, o, t in refusals)
+    requested = story.last_question.replace(":", "")
+    return story.version < (4,) and any(q in requested and o in str(ours) and t in str(theirs) for q, o, t in refusals)
 
 
 def described_as(group: Response, version: tuple[int, ...]) -> Response:

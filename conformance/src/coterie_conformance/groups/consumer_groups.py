@@ -215,10 +215,10 @@ class ConsumerGroupStory:
         # Without a member id Kafka takes -1 alone: any other epoch ends in its NullPointerException.
         epoch = -1 if member_id is None else rng.choice([member.epoch, member.before, member.epoch + 1, -1])
         topics = [OffsetFetchRequestTopics(name, partition_indexes=[*range(PARTITIONS)]) for name in _TOPICS]
-        asked = rng.choice([None, topics])
+        requested = rng.choice([None, topics])
 
         def make(ids: dict[str, bytes]) -> Message:
-            return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self._group, member_id, epoch, asked)])
+            return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self._group, member_id, epoch, requested)])
 
         return f"fetch {member_id and member_id[-2:]} epoch {epoch}", make, 9, _nothing
 

@@ -267,8 +267,8 @@ def fetch(view: GroupView, actor: GroupActor) -> GroupQuestion:
         groups = [OffsetFetchRequestGroup(g, topics=topics) for g in dict.fromkeys([group, view.group])]
         request = OffsetFetchRequest(groups=groups, require_stable=view.chance(0.5))
     else:
-        asked = None if everything else [OffsetFetchRequestTopic(n, [0, 1, 7]) for n in names]
-        request = OffsetFetchRequest(group, asked, require_stable=version >= 7 and view.chance(0.5))
+        requested = None if everything else [OffsetFetchRequestTopic(n, [0, 1, 7]) for n in names]
+        request = OffsetFetchRequest(group, requested, require_stable=version >= 7 and view.chance(0.5))
     return GroupQuestion(
         SHARED, lambda side: request, version, f"OffsetFetch v{version} all={everything} group={group!r}"
     )

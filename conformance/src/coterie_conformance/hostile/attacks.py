@@ -204,8 +204,8 @@ def unread_responses(address: Address, amount: int, rng: random.Random) -> str:
 
 
 def _fetch(wait_ms: int, offset: int = 0, min_bytes: int = 1) -> FetchRequest:
-    asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=2**31 - 1)
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic(PLAIN, partitions=[asked])])
+    requested = FetchPartition(0, fetch_offset=offset, partition_max_bytes=2**31 - 1)
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic(PLAIN, partitions=[requested])])
 
 
 def slow_writers(address: Address, amount: int, rng: random.Random) -> str:
@@ -261,8 +261,8 @@ def abandoned_fetches(address: Address, amount: int, rng: random.Random) -> str:
 def _end_offset(address: Address) -> int:
     broker = BrokerSocket(*address)
     try:
-        asked = ListOffsetsRequest(topics=[ListOffsetsTopic(PLAIN, [ListOffsetsPartition(0, timestamp=-1)])])
-        offset: int = broker.request(asked).topics[0].partitions[0].offset
+        requested = ListOffsetsRequest(topics=[ListOffsetsTopic(PLAIN, [ListOffsetsPartition(0, timestamp=-1)])])
+        offset: int = broker.request(requested).topics[0].partitions[0].offset
         return offset
     finally:
         broker.close()

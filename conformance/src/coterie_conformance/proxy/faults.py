@@ -42,10 +42,10 @@ def _commit_takes_s(consumer: Consume) -> float:
 
 
 def _fail(proxy: LocalProxy, consumer: Consume) -> bool:
-    before = proxy.asked("OffsetCommit")
+    before = proxy.requested("OffsetCommit")
     proxy.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2, group="struck-fail")
     consumer.commit({(TOPIC, 0): 0})
-    return proxy.asked("OffsetCommit") - before == 3
+    return proxy.requested("OffsetCommit") - before == 3
 
 
 def _delay(proxy: LocalProxy, consumer: Consume) -> bool:
@@ -65,10 +65,10 @@ def _lose(proxy: LocalProxy, consumer: Consume) -> bool:
 
 
 def _cut(proxy: LocalProxy, consumer: Consume) -> bool:
-    before = proxy.asked("OffsetCommit")
+    before = proxy.requested("OffsetCommit")
     proxy.cut("OffsetCommit", client_id="cut", times=1)
     consumer.commit({(TOPIC, 0): 0})
-    return proxy.asked("OffsetCommit") - before == 2
+    return proxy.requested("OffsetCommit") - before == 2
 
 
 def _drop(proxy: LocalProxy, consumer: Consume) -> bool:

@@ -85,8 +85,8 @@ def compare(version: str, name: str, cases: int, seed: int) -> AllocationCompari
     command = ["java", "-cp", f"{jars(version)}/*", str(source)]
     rng, comparison = random.Random(f"{name} {seed}"), AllocationComparison()
     wanted = [random_case(rng, name) for _ in range(cases)]
-    asked = "".join(case.line() + "\n" for case in wanted)
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300, check=False)
+    requested = "".join(case.line() + "\n" for case in wanted)
+    done = subprocess.run(command, input=requested, capture_output=True, text=True, timeout=300, check=False)
     responses = [line[2:] for line in done.stdout.splitlines() if line.startswith("= ")]
     if len(responses) != len(wanted):
         comparison.failures.append(

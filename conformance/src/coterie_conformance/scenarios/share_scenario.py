@@ -86,14 +86,14 @@ class ShareScenario:
         """``fetch MEMBER FIRST-LAST... at=OFFSET max=500 batch=500 mode=record_limit``"""
         batches = [LogBatch(*_offsets(word.rstrip("!")), word.endswith("!")) for word in words[1:]]
         at = int(options.get("at", batches[0].first if batches else 0))
-        asked = Acquiring(
+        requested = Acquiring(
             words[0],
             int(options.get("max", 500)),
             int(options.get("batch", 500)),
             options.get("mode") == "record_limit",
             self._now_ms,
         )
-        acquired = acquire(self._partition, asked, at, batches)
+        acquired = acquire(self._partition, requested, at, batches)
         self._trace.append(
             "acquired " + (" ".join(f"{_range(a.first, a.last)} x{a.delivery_count}" for a in acquired) or "nothing")
         )

@@ -199,8 +199,8 @@ class ClusterChecker:
             floor = max(log.log_start_offset for log in logs)
             if topic is None or not topic.has_retention:
                 requested = self._administration.work.history.delete_requested
-                asked = requested.get(partition, 0) if topic is None else topic.deleted_before.get(partition[1], 0)
-                assert floor <= asked, f"{partition} begins at {floor}, and {asked} was asked for"
+                most = requested.get(partition, 0) if topic is None else topic.deleted_before.get(partition[1], 0)
+                assert floor <= most, f"{partition} begins at {floor}, and the deletion requested ends at {most}"
             if partition[0] in COMPACTED:  # each broker by itself
                 continue
             end = min(log.end_offset for log in logs)  # of what groups go on writing some have more

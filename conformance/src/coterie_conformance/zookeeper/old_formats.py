@@ -191,8 +191,10 @@ def fetched(address: tuple[str, int], version: int, offset: int, max_bytes: int 
     """Error, high watermark and messages of a Fetch; times of the append count as one."""
     connection = BrokerSocket(*address)
     try:
-        asked = [FetchTopic(topic, partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)])]
-        request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=asked)
+        requested = [
+            FetchTopic(topic, partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)])
+        ]
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=requested)
         data = connection.request(request, highest=version).responses[0].partitions[0]
     finally:
         connection.close()
@@ -221,8 +223,8 @@ def old_offsets(address: tuple[str, int], timestamp: int, limit: int, topic: str
     """Error and offsets of a ListOffsets 0."""
     connection = BrokerSocket(*address)
     try:
-        asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp, max_num_offsets=limit)])]
-        response = connection.request(ListOffsetsRequest(topics=asked), highest=0).topics[0].partitions[0]
+        requested = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp, max_num_offsets=limit)])]
+        response = connection.request(ListOffsetsRequest(topics=requested), highest=0).topics[0].partitions[0]
         return response.error_code, response.old_style_offsets
     finally:
         connection.close()

@@ -63,14 +63,16 @@ class ControllerCommands:
         """ElectLeadersResponse. A broker that is not the controller reports that for each partition, as in Kafka 2.6;
         ``every``: the partitions that it knows, where the request is for all."""
         topics, pending = request.topic_partitions, Pending()
-        asked = (
+        wanted = (
             None if topics is None else tuple((topic.topic, number) for topic in topics for number in topic.partitions)
         )
 
         def responded(response: Response) -> None:
             assert isinstance(response, LeadersElected)
             results = (
-                dict.fromkeys(every if asked is None else asked, response.error) if response.error else response.results
+                dict.fromkeys(every if wanted is None else wanted, response.error)
+                if response.error
+                else response.results
             )
             pending.respond(
                 ElectLeadersResponse(
@@ -83,7 +85,7 @@ class ControllerCommands:
                 )
             )
 
-        self._driver.command(ElectLeaders(pending, ElectionType(request.election_type), asked), responded)
+        self._driver.command(ElectLeaders(pending, ElectionType(request.election_type), wanted), responded)
         return pending
 
     def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Pending:
@@ -116,7 +118,7 @@ class ControllerCommands:
     def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Pending:
         """Asks the controller for its reassignments; returns the response."""
         topics, pending = request.topics, Pending()
-        asked = None if topics is None else tuple((t.name, number) for t in topics for number in t.partition_indexes)
+        wanted = None if topics is None else tuple((t.name, number) for t in topics for number in t.partition_indexes)
 
         def responded(response: Response) -> None:
             assert isinstance(response, ReassignmentsListed)
@@ -130,7 +132,7 @@ class ControllerCommands:
             received.topics = rows
             pending.respond(received)
 
-        self._driver.command(ListReassignments(pending, asked), responded)
+        self._driver.command(ListReassignments(pending, wanted), responded)
         return pending
 
 

@@ -116,11 +116,11 @@ class HostedSharePartition:
         """Whether a fetch may acquire something."""
         return self.stage is ShareStage.ACTIVE and self.state.can_acquire()
 
-    def acquire(self, asked: Acquiring, fetch_offset: int, batches: Sequence[LogBatch]) -> list[Acquired]:
+    def acquire(self, request: Acquiring, fetch_offset: int, batches: Sequence[LogBatch]) -> list[Acquired]:
         """As `coterie.share.acquiring.acquire`; the locks run from now on."""
         if self.stage is not ShareStage.ACTIVE:
             return []
-        acquired = acquire(self.state, asked, fetch_offset, batches)
+        acquired = acquire(self.state, request, fetch_offset, batches)
         self._arm()
         if self.state.seeks:
             self.changed()

@@ -188,14 +188,14 @@ class WaitingShareFetch:
 
     def _acquire(self, hosted: HostedSharePartition, read: _Read, count: int) -> list[Acquired]:
         fetching = self._fetching
-        asked = Acquiring(
+        request = Acquiring(
             fetching.member_id,
             fetching.max_records - count,
             fetching.batch_size,
             fetching.acquire_mode == RECORD_LIMIT,
             self._hosting.clock.now_ms(),
         )
-        return hosted.acquire(asked, read.offset, read.log_batches)
+        return hosted.acquire(request, read.offset, read.log_batches)
 
 
 def _log_batch(header: BatchHeader, aborted: Sequence[Aborted]) -> LogBatch:

@@ -36,7 +36,7 @@ class UserProcess:
     ) -> None:
         values = {**values, "process": str(number)}
         self.number, self.log = number, log
-        self.is_asked_to_end = self.is_frozen = False
+        self.is_ending = self.is_frozen = False
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 command_with(command, values),
@@ -67,7 +67,7 @@ class UserProcess:
     def write(self, line: str) -> bool:
         """Gives it a line; False where it takes none now."""
         pipe: IO[bytes] | None = self._process.stdin
-        if pipe is None or self.is_asked_to_end or self._process.poll() is not None:
+        if pipe is None or self.is_ending or self._process.poll() is not None:
             return False
         try:
             return os.write(pipe.fileno(), f"{line}\n".encode()) > 0
@@ -95,13 +95,13 @@ class UserProcess:
 
     def kill(self) -> None:
         """SIGKILL; what it printed before can still be read."""
-        self.is_asked_to_end = True
+        self.is_ending = True
         self._signal(signal.SIGKILL)
         self._process.wait()
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """SIGTERM, and the end of its input."""
-        self.is_asked_to_end = True
+        self.is_ending = True
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()

@@ -205,8 +205,8 @@ class StoryRun:
                 has_ended = process.exit_code() is not None
                 for line in process.lines():
                     self.take(process.number, line)
-                if has_ended and not process.is_asked_to_end:
-                    process.is_asked_to_end = True
+                if has_ended and not process.is_ending:
+                    process.is_ending = True
                     text = f"process {process.number} ended by itself with exit code {process.exit_code()}"
                     event = ClientEvent(
                         self.now_s(), ClientEventKind.ENDED, f"{text}: {process.last_words()}", process.number
@@ -240,7 +240,7 @@ class StoryRun:
     def stop(self, number: str) -> None:
         """SIGTERM, and SIGKILL for one that does not end."""
         process = self.processes[int(number)]
-        process.ask_to_end()
+        process.terminate()
         self._wait_for(lambda: process.exit_code() is not None, END_S)
         self.kill(number)
 

@@ -147,11 +147,11 @@ def list_acls(
 def _described(client: dict[str, str], wanted: AclFilter) -> list[Acl]:
     from coterie.client.admin.admin import Admin
 
-    async def ask() -> list[Acl]:
+    async def call() -> list[Acl]:
         async with Admin(client) as admin:
             return await admin.describe_acls(wanted)
 
-    described: list[Acl] = run(ask())
+    described: list[Acl] = run(call())
     return described
 
 
@@ -167,11 +167,11 @@ def add(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **en
 
     refused: dict[Acl, KafkaError] = {}
 
-    async def ask() -> None:
+    async def call() -> None:
         async with Admin(client) as admin:
             await admin.create_acls(entries, errors=refused)
 
-    run(ask())
+    run(call())
     _show_done([entry for entry in entries if entry not in refused], as_json, "", refused)
 
 
@@ -190,11 +190,11 @@ def remove(client: dict[str, str], as_json: bool, operations: tuple[str, ...], *
 
     refused: dict[AclFilter | Acl, KafkaError] = {}
 
-    async def ask() -> list[Acl]:
+    async def call() -> list[Acl]:
         async with Admin(client) as admin:
             return await admin.delete_acls(filters, errors=refused)
 
-    _show_done(run(ask()), as_json, "there were no such ACLs", refused)
+    _show_done(run(call()), as_json, "there were no such ACLs", refused)
 
 
 def _entry(

@@ -60,13 +60,13 @@ def list_quotas(client: dict[str, str], as_json: bool) -> None:
     """List the quotas of users, client ids and addresses."""
     from coterie.client.admin.quotas import QuotasAdmin
 
-    async def ask() -> dict[QuotaEntity, dict[str, float]]:
+    async def call() -> dict[QuotaEntity, dict[str, float]]:
         async with QuotasAdmin(client) as admin:
             return await admin.describe_quotas()
 
     rows: list[QuotaRow] = [
         {"entity": dict(entity), "quota": key, "value": value}
-        for entity, values in sorted(run(ask()).items(), key=repr)
+        for entity, values in sorted(run(call()).items(), key=repr)
         for key, value in values.items()
     ]
     cells = [(_text(tuple(row["entity"].items())), row["quota"], f"{row['value']:g}") for row in rows]
@@ -76,11 +76,11 @@ def list_quotas(client: dict[str, str], as_json: bool) -> None:
 def _alter(client: dict[str, str], entity: QuotaEntity, changes: dict[str, float | None]) -> None:
     from coterie.client.admin.quotas import QuotasAdmin
 
-    async def ask() -> None:
+    async def call() -> None:
         async with QuotasAdmin(client) as admin:
             await admin.alter_quotas(entity, changes)
 
-    run(ask())
+    run(call())
 
 
 @quotas.command("set")

@@ -189,9 +189,9 @@ async def lags_ms_of(admin: Admin, committed: Iterable[Offsets], ends: Offsets) 
     missing = sorted({(tp, offset) for offsets in groups for tp, offset in offsets.items() if offset < ends.get(tp, 0)})
     times: dict[tuple[TopicPartition, int], int] = {}
     while missing:  # a request has one offset of a partition
-        asked = dict(missing)
-        missing = [(tp, offset) for tp, offset in missing if asked[tp] != offset]
-        times |= {(tp, asked[tp]): at for tp, at in (await admin.record_times(asked)).items()}
+        wanted = dict(missing)
+        missing = [(tp, offset) for tp, offset in missing if wanted[tp] != offset]
+        times |= {(tp, wanted[tp]): at for tp, at in (await admin.record_times(wanted)).items()}
     now_ms = time.time() * 1000
     return [
         {tp: 0 for tp, offset in offsets.items() if offset >= ends.get(tp, offset + 1)}

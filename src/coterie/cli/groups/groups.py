@@ -305,11 +305,11 @@ def delete(group: str, client: dict[str, str], as_json: bool) -> None:
     """Delete a group that has no members, with its offsets."""
     from coterie.client import Admin
 
-    async def ask() -> None:
+    async def call() -> None:
         async with Admin(client) as admin:
             await admin.delete_consumer_group(group)
 
-    run(ask())
+    run(call())
     done(f"deleted {group}", as_json, deleted=group)
 
 

@@ -38,7 +38,7 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _names(
-    ctx: click.Context, param: click.Parameter, incomplete: str, ask: Callable[[Admin], Awaitable[list[str]]]
+    ctx: click.Context, param: click.Parameter, incomplete: str, names_of: Callable[[Admin], Awaitable[list[str]]]
 ) -> list[str]:
     from coterie.client import Admin
     from coterie.client.errors import ConfigError, KafkaError
@@ -49,7 +49,7 @@ def _names(
 
     async def names() -> list[str]:
         async with asyncio.timeout(int(COMPLETES_MS) / 1000), Admin(given) as admin:
-            return await ask(admin)
+            return await names_of(admin)
 
     try:
         listed = asyncio.run(names())

@@ -158,7 +158,7 @@ class CertificateFigures(TypedDict):
 
     broker: str
     like: str
-    asked: int
+    requests: int
     different: int
     rules: dict[str, str]
     differences: list[DifferingResponseDocument]

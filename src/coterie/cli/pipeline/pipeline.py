@@ -230,13 +230,13 @@ def history(
     files = _files(server_logs)
     _survey(files)
     is_alone = server_logs or (journal is not None and journal_folder(journal) is not None)
-    asks_broker = not folders and (not is_alone or was_given("client") or was_given("command_config"))
-    settings = client | kafka if asks_broker else None
+    reads_broker = not folders and (not is_alone or was_given("client") or was_given("command_config"))
+    settings = client | kafka if reads_broker else None
     of_journal = client | kafka if journal is not None and journal_folder(journal) is None else None
     sources = Sources(settings, folders, files, journal, of_journal)
-    for asked in (settings, of_journal):
-        if asked is not None:
-            reach(asked)
+    for connection in (settings, of_journal):
+        if connection is not None:
+            reach(connection)
     size = as_sentence(lambda: input_bytes(sources, out))
     if is_for_spark(size, spark_above):
         counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=size < SHORT_BYTES)

@@ -87,11 +87,11 @@ def reach(client: Mapping[str, str]) -> None:
     """Fails at once where no broker answers or accepts the client: a job would wait for a broker, since brokers restart."""
     from coterie.client import Admin
 
-    async def ask() -> None:
+    async def call() -> None:
         async with Admin(client) as admin:
             await admin.describe_cluster()
 
-    run(ask())
+    run(call())
 
 
 def note(text: str) -> None:

@@ -58,7 +58,7 @@ def elect(
 
     errors: list[KafkaError] = []
 
-    async def ask() -> list[Election]:
+    async def call() -> list[Election]:
         async with Admin(client) as admin:
             wanted: list[TopicPartition] | None = [TopicPartition(topics[0], number) for number in numbers]
             if not numbers:
@@ -71,7 +71,7 @@ def elect(
             for (topic, number), code in elected.items()
         ]
 
-    elections: list[Election] = run(ask())
+    elections: list[Election] = run(call())
     not_needed = ErrorCode.ELECTION_NOT_NEEDED.name
     results = {None: "elected", not_needed: "leads already" if not unclean else "has a leader"}
     rows = [(e["topic"], e["partition"], results.get(e["error"], e["error"])) for e in elections]

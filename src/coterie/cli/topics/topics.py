@@ -45,11 +45,11 @@ def list_topics(client: dict[str, str], internal: bool, as_json: bool) -> None:
     from coterie.client import Admin
     from coterie.client.errors import error_about
 
-    async def ask() -> dict[str, TopicDescription]:
+    async def call() -> dict[str, TopicDescription]:
         async with Admin(client) as admin:
             return await admin.describe_topics()
 
-    infos: dict[str, TopicDescription] = run(ask())
+    infos: dict[str, TopicDescription] = run(call())
     listed: list[ListedTopic] = []
     for name, info in sorted(infos.items()):
         if internal or not info.is_internal:
@@ -85,11 +85,11 @@ def create(
     """Create a topic."""
     from coterie.client import Admin
 
-    async def ask() -> None:
+    async def call() -> None:
         async with Admin(client) as admin:
             await admin.create_topic(topic, partitions or -1, settings, replication_factor=replication_factor or -1)
 
-    run(ask())
+    run(call())
     done(f"created {topic}", as_json, created=topic)
 
 
@@ -188,11 +188,11 @@ def grow(topic: str, partitions: int, client: dict[str, str], as_json: bool) -> 
     """Add partitions to a topic."""
     from coterie.client import Admin
 
-    async def ask() -> None:
+    async def call() -> None:
         async with Admin(client) as admin:
             await admin.create_partitions(topic, partitions)
 
-    run(ask())
+    run(call())
     done(f"{topic} has {quantity(partitions, 'partition')}", as_json, topic=topic, partitions=partitions)
 
 
@@ -204,11 +204,11 @@ def delete(topic: str, client: dict[str, str], as_json: bool) -> None:
     """Delete a topic, its records and its committed offsets."""
     from coterie.client import Admin
 
-    async def ask() -> None:
+    async def call() -> None:
         async with Admin(client) as admin:
             await admin.delete_topic(topic)
 
-    run(ask())
+    run(call())
     done(f"deleted {topic}", as_json, deleted=topic)
 
 

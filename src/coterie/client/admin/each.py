@@ -189,7 +189,7 @@ class Each:
 
         return self._together(wanted, self._change(list(wanted), create), dict, _nothing)
 
-    async def _change(self, names: list[str], ask: Callable[[list[str]], Awaitable[Any]]) -> dict[str, Any]:
+    async def _change(self, names: list[str], send: Callable[[list[str]], Awaitable[Any]]) -> dict[str, Any]:
         """The parts of the responses by topic, once ``ask`` is done with each: what the quota of changes to topics refuses
         (KIP-599) is requested again, alone. Raises KafkaError where there is no response."""
         parts: dict[str, Any] = {}
@@ -198,7 +198,7 @@ class Each:
             return [n for n in names if n not in parts or parts[n].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED]
 
         async def attempt() -> None:
-            parts.update({part.name: part for part in await ask(left())})
+            parts.update({part.name: part for part in await send(left())})
             if any(name in parts for name in left()):
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
@@ -257,7 +257,7 @@ class Each:
             entry = topics.setdefault(topic, ReassignableTopic(topic))
             entry.partitions.append(ReassignablePartition(partition, replicas))
 
-        async def ask() -> AlterPartitionReassignmentsResponse:
+        async def send() -> AlterPartitionReassignmentsResponse:
             request = AlterPartitionReassignmentsRequest(TIMEOUT_MS, topics=list(topics.values()))
             response: AlterPartitionReassignmentsResponse = await self._request_controller(request, lambda a: [a])
             check(response.error_code, response.error_message)
@@ -266,7 +266,7 @@ class Each:
         def parts(response: AlterPartitionReassignmentsResponse) -> dict[TopicPartition, Any]:
             return {TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions}
 
-        return self._together(checked, ask(), parts, _nothing)
+        return self._together(checked, send(), parts, _nothing)
 
     # -- groups -------------------------------------------------------------------------------------------------------
 

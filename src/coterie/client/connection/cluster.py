@@ -213,14 +213,14 @@ class Cluster:
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
         """Topics from the cache where it has them without error."""
         names = list(names)
-        missing = self.known.topics_to_ask(names, now_ms())
+        missing = self.known.topics_to_look_up(names, now_ms())
         if missing:
             await self.refresh(missing, create=create)
         return {n: info for n in names if (info := self.known.topic(n)) is not None}
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Every topic there is, requested again once every metadata.max.age.ms. Raises KafkaError."""
-        if self.known.must_ask_all(now_ms()):
+        if self.known.must_look_up_all(now_ms()):
             await self.refresh(None)
         return self.known.all_topics()
 

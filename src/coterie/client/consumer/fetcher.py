@@ -172,8 +172,8 @@ class Fetcher:
         machine, cluster = self.machine, self._cluster
         try:
             connection = await cluster.connection(sent.node_id)
-            asked = OffsetForLeaderEpochRequest
-            if not connection.serves(asked) or connection.version_of(asked) < VALIDATED_FROM:
+            request = OffsetForLeaderEpochRequest
+            if not connection.serves(request) or connection.version_of(request) < VALIDATED_FROM:
                 machine.validation_unserved(sent)
             else:
                 response = await connection.request(sent.request, OffsetForLeaderEpochResponse, cluster.timeout_s)

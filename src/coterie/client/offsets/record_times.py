@@ -44,14 +44,14 @@ async def _of_leader(
 ) -> None:
     """Asks for all at once, and for each that is left by itself. Without what a broker that fails leads."""
     with contextlib.suppress(KafkaError):
-        left = await _ask(cluster, leader, wanted, times)
+        left = await _look_up(cluster, leader, wanted, times)
         deleted = [tp for tp, offset in left.items() if offset == DELETED]
         if deleted:
             left |= await list_offsets(cluster, dict.fromkeys(deleted, EARLIEST), errors={})
-        await asyncio.gather(*(_ask(cluster, leader, {tp: offset}, times) for tp, offset in left.items()))
+        await asyncio.gather(*(_look_up(cluster, leader, {tp: offset}, times) for tp, offset in left.items()))
 
 
-async def _ask(
+async def _look_up(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], times: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Returns what to request again: a batch that did not fit beside the others, and, DELETED, a record that is no longer in
@@ -76,6 +76,6 @@ async def _ask(
 def _request(wanted: Mapping[TopicPartition, int]) -> FetchRequest:
     topics: dict[str, FetchTopic] = {}
     for (topic, partition), offset in wanted.items():
-        asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=SAMPLE_BYTES)
-        topics.setdefault(topic, FetchTopic(topic)).partitions.append(asked)
+        wanted_partition = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=SAMPLE_BYTES)
+        topics.setdefault(topic, FetchTopic(topic)).partitions.append(wanted_partition)
     return FetchRequest(max_wait_ms=0, min_bytes=0, topics=list(topics.values()))

@@ -52,8 +52,8 @@ class PartitionCounts:
             raise KafkaError(code, text) from last
 
     async def _look_up(self, topic: str, least: int) -> int:
-        asked = self._cluster.refresh if topic in self.known else self._cluster.topics
-        info = (await asked([topic], create=self._settings.allow_auto_create_topics)).get(topic)
+        look_up = self._cluster.refresh if topic in self.known else self._cluster.topics
+        info = (await look_up([topic], create=self._settings.allow_auto_create_topics)).get(topic)
         if info is None or info.error or not info.leaders:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
             code = code or ErrorCode.LEADER_NOT_AVAILABLE

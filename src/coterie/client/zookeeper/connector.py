@@ -188,9 +188,9 @@ class ZooKeeperConsumer:
                 self._failed(ConsumerRebalanceFailed(message), fatal=False)
                 machine.respond()
             case _:
-                self._ask(effect)
+                self._perform(effect)
 
-    def _ask(self, operation: Any) -> None:
+    def _perform(self, operation: Any) -> None:
         try:
             response = self._session.apply(operation)
         except ConnectionLost as error:

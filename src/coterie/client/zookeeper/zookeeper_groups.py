@@ -105,7 +105,7 @@ class ZooKeeperGroups:
             tp: paths.offset_of(node) for tp, node in self._by_partition(f"{base}/offsets").items() if node
         }
         for topic in sorted({topic for threads in group.members.values() for topic in threads}):
-            described = self._ask(Read(paths.topic(topic)))
+            described = self._perform(Read(paths.topic(topic)))
             if isinstance(described, Znode):
                 group.partitions += [
                     TopicPartition(topic, partition) for partition in paths.partitions_of(described.data)
@@ -121,17 +121,17 @@ class ZooKeeperGroups:
         return nodes
 
     def _names(self, path: str) -> list[str]:
-        names = self._ask(List(path))
+        names = self._perform(List(path))
         assert isinstance(names, list)
         return names
 
     def _each(self, wanted: list[str]) -> dict[str, str]:
         """The nodes that still exist, with their text, by path."""
-        nodes = self._ask(ReadEach(tuple(wanted)))
+        nodes = self._perform(ReadEach(tuple(wanted)))
         assert isinstance(nodes, list)
         return {path: node for path, node in zip(wanted, nodes, strict=True) if node is not None}
 
-    def _ask(self, operation: Operation) -> object:
+    def _perform(self, operation: Operation) -> object:
         try:
             return self._session.apply(operation)
         except ZooKeeperError as error:

@@ -43,7 +43,7 @@ class TopicDeletion:
     def changed(self, *, is_start: bool = False) -> Steps[None]:
         """/admin/delete_topics holds topics. At the start of an office those wait whose brokers are not all there."""
         session, view = self._session, self._view
-        for topic in (yield from session.ask(List(nodes.DELETED_TOPICS, watch=True))):
+        for topic in (yield from session.perform(List(nodes.DELETED_TOPICS, watch=True))):
             if topic not in view.topics:
                 yield from session.delete(f"{nodes.DELETED_TOPICS}/{topic}")
                 continue
@@ -143,13 +143,15 @@ class TopicDeletion:
         transaction for each: a topic of that name that is created between them may be deleted by the next controller."""
         session = self._session
         path, config, request = paths.topic(topic), nodes.topic_config(topic), f"{nodes.DELETED_TOPICS}/{topic}"
-        has_config = (yield from session.ask(Read(config))) is not None
+        has_config = (yield from session.perform(Read(config))) is not None
         last = [Delete(path), *([Delete(config)] if has_config else []), Delete(request)]
         try:
             yield from session.delete_below(path)
             yield from session.write(*last)
         except NoNode:
-            if (yield from session.ask(Read(request))) is not None:  # else its own transaction, whose response was lost
+            if (
+                yield from session.perform(Read(request))
+            ) is not None:  # else its own transaction, whose response was lost
                 for one in last:
                     yield from session.delete(one.path)
         for replica in self._replicas(topic):

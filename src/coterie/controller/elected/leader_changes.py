@@ -51,24 +51,24 @@ class LeaderElections:
 
     def elect(self, command: ElectLeaders) -> Steps[None]:
         """ElectLeaders. A request for all partitions gets no result for a partition that needs no election."""
-        asked = sorted(self._view.assigned) if command.partitions is None else command.partitions
-        results = yield from self._elect_each(asked, command.kind)
+        wanted = sorted(self._view.assigned) if command.partitions is None else command.partitions
+        results = yield from self._elect_each(wanted, command.kind)
         if command.partitions is None:
             results = {p: error for p, error in results.items() if error is not ErrorCode.ELECTION_NOT_NEEDED}
         yield LeadersElected(command.token, results)
 
     def legacy_requested(self) -> Steps[None]:
         """/admin/preferred_replica_election, which goes when it is done."""
-        node: Znode | None = yield from self._session.ask(Read(nodes.PREFERRED_ELECTION, watch=True))
+        node: Znode | None = yield from self._session.perform(Read(nodes.PREFERRED_ELECTION, watch=True))
         if node is None:
             return
         try:
-            asked = nodes.partitions_of(node.data)
+            wanted = nodes.partitions_of(node.data)
         except Corrupt:  # a tool's mistake
-            asked = []
-        yield from self._elect_each(asked, ElectionType.PREFERRED)
+            wanted = []
+        yield from self._elect_each(wanted, ElectionType.PREFERRED)
         yield from self._session.delete(nodes.PREFERRED_ELECTION)
-        yield from self._session.ask(Read(nodes.PREFERRED_ELECTION, watch=True))
+        yield from self._session.perform(Read(nodes.PREFERRED_ELECTION, watch=True))
 
     def rebalance(self) -> Steps[None]:
         """A broker that lacks more of the partitions for which it is the preferred leader than

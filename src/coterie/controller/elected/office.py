@@ -120,7 +120,7 @@ class Office:
             yield from self._elections.after_failures()
 
     def _check_office(self) -> Steps[None]:
-        node: Znode | None = yield from self._session.ask(Read(nodes.CONTROLLER, watch=True))
+        node: Znode | None = yield from self._session.perform(Read(nodes.CONTROLLER, watch=True))
         if node is None or not node.mine:
             raise Moved
 
@@ -132,7 +132,7 @@ class Office:
         session, view = self._session, self.view
         yield from self._check_office()
         for path in (nodes.LOG_DIR_EVENTS, nodes.ISR_CHANGES):  # all is read, and every broker responds, anyway
-            for name in (yield from session.ask(List(path, watch=True))):
+            for name in (yield from session.perform(List(path, watch=True))):
                 yield from session.delete(f"{path}/{name}")
         view.live = yield from self._read_brokers()
         yield from self._topics.read()
@@ -150,8 +150,8 @@ class Office:
     def _read_brokers(self) -> Steps[dict[int, int]]:
         """The registrations into the view; returns the brokers and their epochs."""
         live: dict[int, int] = {}
-        for name in (yield from self._session.ask(List(paths.BROKERS, watch=True))):
-            node: Znode | None = yield from self._session.ask(Read(f"{paths.BROKERS}/{name}", watch=True))
+        for name in (yield from self._session.perform(List(paths.BROKERS, watch=True))):
+            node: Znode | None = yield from self._session.perform(Read(f"{paths.BROKERS}/{name}", watch=True))
             if node is not None:
                 live[int(name)] = node.created
                 self.view.registrations[int(name)] = node.data
@@ -201,9 +201,9 @@ class Office:
     def _log_dirs_failed(self) -> Steps[None]:
         """Brokers announce that they have lost a log directory. The responses to LeaderAndIsr name the replicas."""
         session, brokers = self._session, set[int]()
-        names = yield from session.ask(List(nodes.LOG_DIR_EVENTS, watch=True))
+        names = yield from session.perform(List(nodes.LOG_DIR_EVENTS, watch=True))
         for name in names:
-            node: Znode | None = yield from session.ask(Read(f"{nodes.LOG_DIR_EVENTS}/{name}"))
+            node: Znode | None = yield from session.perform(Read(f"{nodes.LOG_DIR_EVENTS}/{name}"))
             with suppress(Corrupt):
                 brokers |= set() if node is None else {nodes.log_dir_event_of(node.data)}
         yield from self._send_roles(brokers & self.view.live.keys())
@@ -224,9 +224,9 @@ class Office:
     def _isr_changed(self) -> Steps[None]:
         """Leaders have changed ISRs: everybody's metadata follows."""
         session, batch = self._session, RequestBatch()
-        for name in (yield from session.ask(List(nodes.ISR_CHANGES, watch=True))):
+        for name in (yield from session.perform(List(nodes.ISR_CHANGES, watch=True))):
             path = f"{nodes.ISR_CHANGES}/{name}"
-            node: Znode | None = yield from session.ask(Read(path))
+            node: Znode | None = yield from session.perform(Read(path))
             for partition in self._partitions(node):
                 state = (yield from session.read_state(partition)) if partition in self.view.assigned else None
                 if state is not None:

@@ -63,8 +63,8 @@ class Reassignments:
         yield ReassignmentsAltered(command.token, results)
 
     def list(self, command: ListReassignments) -> Steps[None]:
-        asked = self._view.reassigning if command.partitions is None else set(command.partitions)
-        assigned = {p: self._view.assigned[p] for p in sorted(self._view.reassigning & asked)}
+        wanted = self._view.reassigning if command.partitions is None else set(command.partitions)
+        assigned = {p: self._view.assigned[p] for p in sorted(self._view.reassigning & wanted)}
         yield ReassignmentsListed(command.token, {p: a for p, a in assigned.items() if a.is_reassigned})
 
     def legacy_changed(self) -> Steps[set[TopicPartition]]:
@@ -165,7 +165,7 @@ class Reassignments:
 
     def _is_caught_up(self, partition: TopicPartition) -> Steps[bool]:
         """Whether all of the target are in the ISR; the partition's node is watched from now on."""
-        yield from self._session.ask(Read(paths.partition_state(*partition), watch=True))
+        yield from self._session.perform(Read(paths.partition_state(*partition), watch=True))
         state: PartitionState | None = yield from self._session.read_state(partition)
         return state is not None and set(self._view.assigned[partition].target) <= set(state.isr)
 
@@ -251,7 +251,7 @@ class Reassignments:
     # -- the legacy node ------------------------------------------------------------------------------------------------
 
     def _legacy(self, *, watch: bool = False) -> Steps[Mapping[TopicPartition, Target]]:
-        node: Znode | None = yield from self._session.ask(Read(nodes.REASSIGNED, watch=watch))
+        node: Znode | None = yield from self._session.perform(Read(nodes.REASSIGNED, watch=watch))
         try:
             return {} if node is None else nodes.reassigned_of(node.data)
         except Corrupt:  # a tool's mistake; Kafka passes it over as well
@@ -260,7 +260,7 @@ class Reassignments:
     def _forget(self, forgotten: Callable[[TopicPartition, Target], bool]) -> Steps[None]:
         """Removes partitions from the node, and the node when it is empty."""
         path = nodes.REASSIGNED
-        while (node := (yield from self._session.ask(Read(path)))) is not None:
+        while (node := (yield from self._session.perform(Read(path)))) is not None:
             targets = yield from self._legacy()
             rest = {p: target for p, target in targets.items() if not forgotten(p, target)}
             if targets and rest == targets:

@@ -51,7 +51,7 @@ class Candidate(Protocol):
     now_ms: int
     events: deque[str | Command]
 
-    def ask(self, operation: Operation) -> Steps[Any]: ...
+    def perform(self, operation: Operation) -> Steps[Any]: ...
 
     def wait(self, until_ms: int | None) -> Steps[None]: ...
 
@@ -69,14 +69,14 @@ class OfficeSession:
 
     # -- ZooKeeper ------------------------------------------------------------------------------------------------------
 
-    def ask(self, operation: Operation) -> Steps[Any]:
-        return (yield from self.machine.ask(operation))
+    def perform(self, operation: Operation) -> Steps[Any]:
+        return (yield from self.machine.perform(operation))
 
     def write(self, *operations: Create | Write | Delete) -> Steps[None]:
         """All of them or none, with the check that this controller is still the one in office. Raises Moved, and the error
         with which ZooKeeper refuses."""
         try:
-            yield from self.ask(Multi((CheckVersion(nodes.CONTROLLER_EPOCH, self._epoch_version), *operations)))
+            yield from self.perform(Multi((CheckVersion(nodes.CONTROLLER_EPOCH, self._epoch_version), *operations)))
         except MultiRefused as refused:
             if refused.index == 0:
                 raise Moved from refused
@@ -88,7 +88,7 @@ class OfficeSession:
 
     def delete_below(self, path: str) -> Steps[None]:
         """All nodes below that one, the deepest first."""
-        for name in (yield from self.ask(List(path))):
+        for name in (yield from self.perform(List(path))):
             yield from self.delete_below(f"{path}/{name}")
             yield from self.delete(f"{path}/{name}")
 
@@ -96,7 +96,7 @@ class OfficeSession:
 
     def read_state(self, partition: TopicPartition) -> Steps[PartitionState | None]:
         """Raises Moved where a later controller has written it."""
-        node: Znode | None = yield from self.ask(Read(paths.partition_state(*partition)))
+        node: Znode | None = yield from self.perform(Read(paths.partition_state(*partition)))
         if node is None:
             self.view.states.pop(partition, None)
             return None
@@ -165,7 +165,7 @@ class OfficeSession:
         """Into the topic's node, beside what others have written there; returns whether there is such a node."""
         topic, number = partition
         path = paths.topic(topic)
-        while (node := (yield from self.ask(Read(path)))) is not None:
+        while (node := (yield from self.perform(Read(path)))) is not None:
             assignments = {**nodes.assignments_of(node.data), number: assignment}
             data = nodes.assignments(assignments, nodes.topic_id_of(node.data))
             if data == node.data:

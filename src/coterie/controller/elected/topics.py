@@ -20,7 +20,7 @@ class TopicChanges:
 
     def read(self) -> Steps[None]:
         """Topics that are new to this controller, with the states that they have; those without a node go."""
-        names = yield from self._session.ask(List(paths.TOPICS, watch=True))
+        names = yield from self._session.perform(List(paths.TOPICS, watch=True))
         for topic in self._view.topics - set(names):
             if topic not in self._view.deleting:
                 self._view.remove_topic(topic)
@@ -32,7 +32,7 @@ class TopicChanges:
     def read_partitions(self, topic: str) -> Steps[None]:
         """Partitions that are new. A topic that is deleted gets none: its node is written back."""
         session, view = self._session, self._view
-        node: Znode | None = yield from session.ask(Read(paths.topic(topic), watch=True))
+        node: Znode | None = yield from session.perform(Read(paths.topic(topic), watch=True))
         if node is None:
             return
         try:
@@ -66,7 +66,7 @@ class TopicChanges:
 
     def read_config(self, topic: str) -> Steps[None]:
         """Puts the topic's own settings into the view; none where the node is missing or cannot be read."""
-        node: Znode | None = yield from self._session.ask(Read(nodes.topic_config(topic)))
+        node: Znode | None = yield from self._session.perform(Read(nodes.topic_config(topic)))
         try:
             self._view.topic_configs[topic] = {} if node is None else nodes.config_of(node.data)
         except Corrupt:

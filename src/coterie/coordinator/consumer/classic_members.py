@@ -55,15 +55,15 @@ def decide_classic_join(
     except WireError:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR) from None
     outcome = Outcome()
-    asking = _asking(group, request, member_id, subscriber, ctx, outcome)
-    after = asking.after
-    left = [m for m in group.members.values() if m.member_id not in (asking.replaced, after.member_id)]
+    sender = _sender(group, request, member_id, subscriber, ctx, outcome)
+    after = sender.after
+    left = [m for m in group.members.values() if m.member_id not in (sender.replaced, after.member_id)]
     present = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
     of_consumer = present is not None and present.subscription.classic is None
     if of_consumer and may_downgrade([*left, after], config):
-        epoch = _downgrade_with(group, asking, left, ctx, config, outcome)
+        epoch = _downgrade_with(group, sender, left, ctx, config, outcome)
     else:
-        epoch = carry_out(group, asking, ctx, config, outcome).member_epoch
+        epoch = carry_out(group, sender, ctx, config, outcome).member_epoch
         sync_ms = ctx.now_ms + rebalance_timeout_ms(request)
         outcome.events.append(e.ClassicDeadlinesSet(after.member_id, None, sync_ms))
         outcome.deadlines.append((after.member_id, ctx.now_ms + request.session_timeout_ms))
@@ -88,7 +88,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _asking(
+def _sender(
     group: ConsumerGroup,
     request: JoinGroupRequest,
     member_id: str,
@@ -133,7 +133,7 @@ def _is_of_former_member(subscriber: Subscriber) -> bool:
 
 def _downgrade_with(
     group: ConsumerGroup,
-    asking: MemberRequest,
+    sender: MemberRequest,
     left: list[ConsumerMember],
     ctx: Context,
     config: CoordinatorConfig,
@@ -143,17 +143,17 @@ def _downgrade_with(
     Returns the generation of the response."""
     steps = Outcome()
     changed, epoch = update_member(
-        group, asking.before, asking.after, asking.replaced, ctx=ctx, config=config, outcome=steps
+        group, sender.before, sender.after, sender.replaced, ctx=ctx, config=config, outcome=steps
     )
     stale = group.assignment_epoch < epoch
-    current = asking.after.current
+    current = sender.after.current
     if not stale:
-        target = target_of(group, asking.after.member_id, asking.after.subscription.instance_id)
+        target = target_of(group, sender.after.member_id, sender.after.subscription.instance_id)
         current = reconciled(
-            group, asking, target_epoch=group.assignment_epoch, target=target, changed=changed, ctx=ctx, outcome=steps
+            group, sender, target_epoch=group.assignment_epoch, target=target, changed=changed, ctx=ctx, outcome=steps
         )
-    cause = Cause("downgraded", asking.after.member_id) if stale else None
-    members = [*left, asking.after]
+    cause = Cause("downgraded", sender.after.member_id) if stale else None
+    members = [*left, sender.after]
     converted = downgrade(group, members, cause, ctx.topics, ctx.now_ms)
     # The records of the replacement would be tombstoned again by those of the conversion.
     outcome.events = converted.events

@@ -57,7 +57,7 @@ def decide_consumer_heartbeat(
     refuse_full(group, request.member_id, request.instance_id, config.group_consumer_max_size)
     owned = None if request.topic_partitions is None else _pairs(request.topic_partitions)
     outcome = Outcome()
-    before, replaced = _asking(group, request, request.member_id or ctx.fresh_id, owned, outcome)
+    before, replaced = _sender(group, request, request.member_id or ctx.fresh_id, owned, outcome)
     subscription = _updated(before.subscription, request, ctx)
     after = before if subscription is before.subscription else replace(before, subscription=subscription)
     current = carry_out(group, MemberRequest(before, after, replaced, owned), ctx, config, outcome)
@@ -107,7 +107,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None
 
 
-def _asking(
+def _sender(
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     member_id: str,

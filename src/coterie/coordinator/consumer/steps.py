@@ -47,18 +47,18 @@ class MemberRequest:
 
 
 def carry_out(
-    group: ConsumerGroup, asking: MemberRequest, ctx: Context, config: CoordinatorConfig, outcome: Outcome
+    group: ConsumerGroup, sender: MemberRequest, ctx: Context, config: CoordinatorConfig, outcome: Outcome
 ) -> CurrentAssignment:
     """The three steps; returns what the member has after them. Raises Refusal."""
-    before, after = asking.before, asking.after
-    changed, epoch = update_member(group, before, after, asking.replaced, ctx, config, outcome)
-    target_epoch, target = _update_target(group, asking, epoch, ctx, config, outcome)
-    return reconciled(group, asking, target_epoch, target, changed, ctx, outcome)
+    before, after = sender.before, sender.after
+    changed, epoch = update_member(group, before, after, sender.replaced, ctx, config, outcome)
+    target_epoch, target = _update_target(group, sender, epoch, ctx, config, outcome)
+    return reconciled(group, sender, target_epoch, target, changed, ctx, outcome)
 
 
 def reconciled(
     group: ConsumerGroup,
-    asking: MemberRequest,
+    sender: MemberRequest,
     target_epoch: int,
     target: Target,
     changed: bool,
@@ -66,11 +66,11 @@ def reconciled(
     outcome: Outcome,
 ) -> CurrentAssignment:
     """The member's step towards the target, stored where it is one. ``changed``: the member's subscription did."""
-    member = asking.after
+    member = sender.after
     if not changed and member.current.is_reconciled_to(target_epoch):
         return member.current
     subscribed = ctx.topics.topic_ids(subscribed_names(member.subscription, group.regexes))
-    given = Reconciliation(target_epoch, target, subscribed, group.owners, asking.owned, changed)
+    given = Reconciliation(target_epoch, target, subscribed, group.owners, sender.owned, changed)
     current = reconcile(member.current, given)
     if current != member.current:
         outcome.events.append(e.CurrentStored(member.member_id, current))
@@ -178,7 +178,7 @@ def _epoch_cause(group: ConsumerGroup, before: ConsumerMember, bump: bool, after
 
 def _update_target(
     group: ConsumerGroup,
-    asking: MemberRequest,
+    sender: MemberRequest,
     epoch: int,
     ctx: Context,
     config: CoordinatorConfig,
@@ -186,11 +186,11 @@ def _update_target(
 ) -> tuple[int, Target]:
     """The epoch of the target assignment, new or not, and the member's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
-    member, interval_ms = asking.after, config.group_consumer_assignment_interval_ms
+    member, interval_ms = sender.after, config.group_consumer_assignment_interval_ms
     if group.assignment_epoch >= epoch or time_to_target_ms(group.assignment_timestamp_ms, interval_ms, ctx.now_ms):
         last = target_of(group, member.member_id, member.subscription.instance_id)
         return group.assignment_epoch, last
-    members = {m: other for m, other in group.members.items() if m != asking.replaced} | {member.member_id: member}
+    members = {m: other for m, other in group.members.items() if m != sender.replaced} | {member.member_id: member}
     target, events = compute_target(group, members, epoch, ctx.topics, config.consumer_group_assignors, ctx.now_ms)
     outcome.events += events
     return epoch, target[member.member_id]

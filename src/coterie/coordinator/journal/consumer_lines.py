@@ -82,16 +82,16 @@ class ConsumerJournalLines:
             return current.member_epoch != before.member_epoch
         released = _held(before) - _held(current)
         assigned = current.assigned.keys() - _held(before)
-        asked = current.pending_revocation.keys() - before.pending_revocation.keys()
-        line.event = "member_revokes" if asked else "member_reconciled"
-        if asked:
-            self._moved(line, [OwnerChange(p, member_id, None) for p in sorted(asked)])
+        revoking = current.pending_revocation.keys() - before.pending_revocation.keys()
+        line.event = "member_revokes" if revoking else "member_reconciled"
+        if revoking:
+            self._moved(line, [OwnerChange(p, member_id, None) for p in sorted(revoking)])
             line.unowned_count = 0  # until it has released them
         else:
             owners = self._owners_in(group)
             owners.present(_identity(m) for m in [group.members.get(member_id)] if m is not None)
             self._moved(line, owners.released(member_id, sorted(released)) + owners.took(member_id, sorted(assigned)))
-        return bool(asked or released or assigned or current.member_epoch != before.member_epoch)
+        return bool(revoking or released or assigned or current.member_epoch != before.member_epoch)
 
     def _owners_in(self, group: ConsumerGroup) -> PartitionOwners:
         return self._owners.setdefault(group.group_id, PartitionOwners())

@@ -88,10 +88,10 @@ class StreamsJournalLines:
         before = self._current.get((group_id, member_id), CurrentTasks())
         self._current[group_id, member_id] = current
         line.member, line.member_epoch = member_id, current.member_epoch
-        asked = current.pending_revocation.active.keys() - before.pending_revocation.active.keys()
-        line.event = "member_revokes" if asked else "member_reconciled"
-        moved: dict[TaskId, tuple[str | None, str | None]] = dict.fromkeys(asked, (member_id, None))
-        if not asked:
+        revoking = current.pending_revocation.active.keys() - before.pending_revocation.active.keys()
+        line.event = "member_revokes" if revoking else "member_reconciled"
+        moved: dict[TaskId, tuple[str | None, str | None]] = dict.fromkeys(revoking, (member_id, None))
+        if not revoking:
             last = self._last.setdefault(group_id, {})
             moved = dict.fromkeys(_held(before) - _held(current), (member_id, None))
             assigned = current.assigned.active.keys() - _held(before)

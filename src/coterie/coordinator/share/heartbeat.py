@@ -51,7 +51,7 @@ def decide_share_heartbeat(
         outcome.replies.append(Reply(ctx.token, left))
         return outcome
     refuse_full(group, request.member_id, None, config.group_share_max_size, "share")
-    before = _asking(group, request)
+    before = _sender(group, request)
     after = replace(before, subscription=_updated(before.subscription, request, ctx))
     outcome = Outcome()
     changed, epoch = _update_member(group, before, after, ctx, outcome)
@@ -88,7 +88,7 @@ def share_tombstones(group: ShareGroup, cause: Cause) -> list[e.Event]:
     return [s.ShareTargetEpochRemoved(), s.StatePartitionsRemoved(), s.ShareEpochRemoved(cause)]
 
 
-def _asking(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareGroupMember:
+def _sender(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareGroupMember:
     """The member as it is before this heartbeat. Raises Refusal."""
     epoch = request.member_epoch
     if epoch == JOIN_GROUP_EPOCH:

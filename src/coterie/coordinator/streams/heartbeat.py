@@ -46,7 +46,7 @@ def decide_streams_heartbeat(
     if joins:
         refuse_full(group, request.member_id, request.instance_id, config.group_streams_max_size, "streams")
     outcome, reported = Outcome(), reported_tasks(request)
-    before, replaced = _asking(group, request, reported, outcome)
+    before, replaced = _sender(group, request, reported, outcome)
     after = replace(before, metadata=_updated(before.metadata, request, ctx))
     beat = StreamsHeartbeat(group, exists, before, after, replaced, reported, request, ctx, config)
     epoch, topology = update_epoch(beat, outcome)
@@ -61,7 +61,7 @@ def decide_streams_heartbeat(
     return outcome
 
 
-def _asking(
+def _sender(
     group: StreamsGroup, request: StreamsGroupHeartbeatRequest, reported: Tasks | None, outcome: Outcome
 ) -> tuple[StreamsGroupMember, str | None]:
     """The member as it is before this heartbeat, and the member id that it replaces. Raises Refusal."""

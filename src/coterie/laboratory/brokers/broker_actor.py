@@ -96,7 +96,7 @@ class BrokerActor:
         self._tokens += 1
         self.requests += 1
         token = self._tokens
-        self.ledger.asked(token)
+        self.ledger.requested(token)
         self._responses[token] = response
         ctx.token, ctx.now_ms = token, self.world.now_ms
         self._carry_out(self.shard.decide(command, ctx))

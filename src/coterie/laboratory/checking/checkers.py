@@ -20,7 +20,7 @@ class Ledger:
         self.open: set[Token] = set()
         self.responded: set[Token] = set()
 
-    def asked(self, token: Token) -> None:
+    def requested(self, token: Token) -> None:
         assert token not in self.open, f"token {token} was submitted twice"
         assert token not in self.responded, f"token {token} was used before"
         self.open.add(token)

@@ -150,7 +150,7 @@ class RocketMQActor(ScriptActor):
     def unreachable(self) -> Exception:
         return Unavailable()
 
-    def ask(self, effect: Effect) -> tuple[object, int]:
+    def perform(self, effect: Effect) -> tuple[object, int]:
         """The brokers' response, and its time (ms)."""
         cluster, traffic, c = self.cluster, self.cluster.traffic, self.config
         ready_ms = self.world.now_ms

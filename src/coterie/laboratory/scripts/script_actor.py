@@ -38,7 +38,7 @@ class ScriptActor(ABC):
         """Carries out what needs no network, and answers it; False for what does."""
 
     @abstractmethod
-    def ask(self, effect: Any) -> tuple[object, int]:
+    def perform(self, effect: Any) -> tuple[object, int]:
         """The server's side of an effect: its answer, an exception if it refuses, and when it leaves there."""
 
     @abstractmethod
@@ -117,7 +117,7 @@ class ScriptActor(ABC):
             if self.cut_off:
                 world.after(world.faults.notice_ms, self.guarded(lambda: back(self.unreachable())))
                 return
-            response, ready_ms = self.ask(effect)
+            response, ready_ms = self.perform(effect)
             delay_ms = world.delay_ms()
             self.flies("response", effect, max(ready_ms, world.now_ms), delay_ms)
             world.at(ready_ms + delay_ms, self.guarded(lambda: back(response)))

@@ -138,7 +138,7 @@ class ZooKeeperActor(ScriptActor):
                 return False
         return True
 
-    def ask(self, effect: Operation) -> tuple[object, int]:
+    def perform(self, effect: Operation) -> tuple[object, int]:
         response: object
         try:
             response = self.server.apply(self._session, effect)

@@ -80,7 +80,7 @@ def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscripti
             if before is None and known is None:
                 causes = [cause_of("member_joined", metadata, OBSERVED)]
                 group.lives.append(Life(time_ms, member_id, subscription.client_id, True))
-            elif before is not None and _asked(before) != _asked(subscription):
+            elif before is not None and _subscribed(before) != _subscribed(subscription):
                 causes = [cause_of("subscription_changed", metadata, OBSERVED)]
         case c.SubscriptionRemoved(member_id):
             member = group.members.pop(member_id, None)
@@ -107,7 +107,7 @@ def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscripti
     return causes
 
 
-def _asked(subscription: ConsumerSubscription) -> tuple[frozenset[str], str, str | None]:
+def _subscribed(subscription: ConsumerSubscription) -> tuple[frozenset[str], str, str | None]:
     return subscription.topic_names, subscription.topic_regex, subscription.server_assignor
 
 

@@ -108,7 +108,7 @@ class KnownGroup:
     ownership: GroupOwnership = field(default_factory=GroupOwnership)
     course: Course = field(default_factory=Course)
     described: Described | None = None
-    asked_ms: int | None = None
+    described_ms: int | None = None
     moved_ms: int | None = None
     coordinator: tuple[int, int] | None = None
     is_lost: bool = False

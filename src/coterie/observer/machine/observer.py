@@ -66,10 +66,10 @@ class GroupObserver:
 
     def worth_describing(self, now_ms: int, most: int) -> list[str]:
         """The groups to describe next: those where something moves, then the others, the longest unseen first."""
-        order = sorted(self.groups.values(), key=lambda g: (not self._is_hot(g, now_ms), g.asked_ms or 0, g.group))
+        order = sorted(self.groups.values(), key=lambda g: (not self._is_hot(g, now_ms), g.described_ms or 0, g.group))
         chosen = order[:most]
         for group in chosen:
-            group.asked_ms = now_ms
+            group.described_ms = now_ms
         return [group.group for group in chosen]
 
     def listed(self, names: Iterable[str]) -> None:

@@ -217,8 +217,8 @@ class TopicReader:
         socket = self._socket(self._leader(where))
         if socket.version_of(OffsetForLeaderEpochRequest) < VALIDATED_FROM:
             return -1
-        asked = OffsetForLeaderPartition(where[1], self._known.leader_epoch(*where), epoch)
-        response = socket.request(OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(where[0], [asked])]))
+        wanted = OffsetForLeaderPartition(where[1], self._known.leader_epoch(*where), epoch)
+        response = socket.request(OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(where[0], [wanted])]))
         result = response.topics[0].partitions[0]
         check(result.error_code, f"{where[0]}-{where[1]}")
         return result.end_offset if result.leader_epoch >= 0 else -1

@@ -89,10 +89,10 @@ def test_a_token_is_a_login_on_every_broker_until_it_ends(coterie_world: Simulat
             await by_token(cluster, 2, token.token_id, b"another")
         with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
             await by_token(cluster, 2, "another", token.hmac)
-        asked = await other.request(
+        requested = await other.request(
             CreateDelegationTokenRequest(None, None, [], -1), CreateDelegationTokenResponse, TIMEOUT_S
         )
-        assert asked.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert requested.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         node = cluster.zookeeper.apply(Read(f"/delegation_token/tokens/{token.token_id}"))
         assert isinstance(node, Znode)
         assert json.loads(node.data)["owner"] == "User%3Aalice"

@@ -93,11 +93,11 @@ def test_the_preferred_leader_is_elected() -> None:
         await cluster.leader()
         await first.start()
         controller = await cluster.controller()
-        asked = ElectLeadersRequest(0, [TopicPartitions("orders", [0, 7])])
+        requested = ElectLeadersRequest(0, [TopicPartitions("orders", [0, 7])])
 
         async def elected() -> bool:
             """Once the leader's change of the ISR has come to the controller."""
-            response = await request(controller, asked, ElectLeadersResponse, 2)
+            response = await request(controller, requested, ElectLeadersResponse, 2)
             (topic,) = response.replica_election_results
             codes = {row.partition_id: row.error_code for row in topic.partition_result}
             assert codes[7] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -119,8 +119,8 @@ def test_other_brokers_are_not_the_controller() -> None:
         controller = await cluster.controller()
         other = next(broker for broker in cluster.live() if broker is not controller)
         assert (await reassign(other, [3])).error_code == ErrorCode.NOT_CONTROLLER
-        asked = ElectLeadersRequest(0, [TopicPartitions("orders", [0])])
-        elected = await request(other, asked, ElectLeadersResponse, 2)
+        requested = ElectLeadersRequest(0, [TopicPartitions("orders", [0])])
+        elected = await request(other, requested, ElectLeadersResponse, 2)
         assert elected.replica_election_results[0].partition_result[0].error_code == ErrorCode.NOT_CONTROLLER
         every = await request(other, ElectLeadersRequest(0, None), ElectLeadersResponse, 2)
         assert [row.error_code for row in every.replica_election_results[0].partition_result] == [

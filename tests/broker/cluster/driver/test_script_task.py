@@ -21,7 +21,7 @@ def test_a_session_that_refuses_at_once_does_not_hold_the_loop() -> None:
             raise ConnectionLost
 
         def life() -> Steps[None]:
-            yield from machine.ask(Read("/"))
+            yield from machine.perform(Read("/"))
 
         machine = SessionScript(life(), 0)
         task = asyncio.ensure_future(ScriptTask(machine, refused, lambda _: None, lambda: 0).run())

@@ -59,10 +59,10 @@ class RecordedPeers:
 
 class RecordedLookups:
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Callable[[set[int] | None], None]]] = []
+        self.requested: list[tuple[str, Callable[[set[int] | None], None]]] = []
 
     def look_up(self, topic: str, done: Callable[[set[int] | None], None]) -> None:
-        self.asked.append((topic, done))
+        self.requested.append((topic, done))
 
 
 class Ids:
@@ -187,13 +187,13 @@ def test_a_partition_that_the_view_lacks_is_looked_up() -> None:
         leader = one.lead()
         await quiet()
         fetched(one.broker, leader)
-        ((topic, done),) = one.lookups.asked
+        ((topic, done),) = one.lookups.requested
         assert topic == "orders"
         done({0})  # it is there: wait for the view
         assert one.coordinator.transaction(ID).status == Status.PREPARE_COMMIT
-        one.lookups.asked.clear()
+        one.lookups.requested.clear()
         one.coordinator.write_markers()
-        ((_, done),) = one.lookups.asked
+        ((_, done),) = one.lookups.requested
         done(set())
         fetched(one.broker, leader)
         assert one.coordinator.transaction(ID).status == Status.COMPLETE_COMMIT

@@ -18,7 +18,6 @@ from tests.awaiting import until
 from tests.broker.cluster.brokers_in_memory import (
     TOPIC,
     all_in_sync,
-    asked,
     bounce,
     create,
     cut_the_log,
@@ -28,6 +27,7 @@ from tests.broker.cluster.brokers_in_memory import (
     led_by,
     log_of,
     produce,
+    requested,
     run,
 )
 
@@ -41,7 +41,7 @@ async def look_up(
 ) -> OffsetForLeaderPartitionResult:
     """OffsetForLeaderEpoch, as a follower sends it."""
     rows = [OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(0, current, epoch)])]
-    response = await asked(broker, OffsetForLeaderEpochRequest(1, rows), OffsetForLeaderEpochResponse, 3)
+    response = await requested(broker, OffsetForLeaderEpochRequest(1, rows), OffsetForLeaderEpochResponse, 3)
     return response.topics[0].partitions[0]
 
 

@@ -17,7 +17,16 @@ from coterie.wire.messages.brokers.leader_and_isr import (
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.zookeeper.operations import Create
 from tests.awaiting import until
-from tests.broker.cluster.brokers_in_memory import TOPIC, all_in_sync, asked, create, equal_logs, led_by, produce, run
+from tests.broker.cluster.brokers_in_memory import (
+    TOPIC,
+    all_in_sync,
+    create,
+    equal_logs,
+    led_by,
+    produce,
+    requested,
+    run,
+)
 
 OTHER = "payments"
 LEADER_AND_ISR = LeaderAndIsrRequest.api_key
@@ -54,7 +63,7 @@ def with_error(response: Message) -> Message:
 async def offline(broker: ClusteredBroker, topic: str) -> list[int]:
     """The offline replicas, as Metadata describes them."""
     request = MetadataRequest([MetadataRequestTopic(name=topic)])
-    (described,) = (await asked(broker, request, MetadataResponse, 9)).topics
+    (described,) = (await requested(broker, request, MetadataResponse, 9)).topics
     return described.partitions[0].offline_replicas
 
 

@@ -137,11 +137,11 @@ def _commit(cluster: MixedCluster, group: str) -> int | None:
     request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(load.TOPIC, partitions=[partition])])
     running = [cluster.brokers[broker_id].process.address for broker_id in cluster.running()]
     try:
-        asked = BrokerSocket(*running[0])
+        requested = BrokerSocket(*running[0])
         try:
-            where = asked.request(FindCoordinatorRequest(key=group), highest=COORDINATOR_VERSION)
+            where = requested.request(FindCoordinatorRequest(key=group), highest=COORDINATOR_VERSION)
         finally:
-            asked.close()
+            requested.close()
         if where.error_code or (where.host, where.port) not in running:
             return None
         coordinator = BrokerSocket(where.host, where.port)

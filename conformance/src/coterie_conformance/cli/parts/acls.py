@@ -26,7 +26,7 @@ def acls_part(options: PartOptions) -> Figures:
         text = f"\n{verdict.met[kind]} x {scenario(examples[0])}\n  (story: {examples[0].story.name})"
         write_lines(text.split("\n"), color="red", err=True)
     figures = {
-        "questions": verdict.asked,
+        "questions": verdict.requested,
         "stories": verdict.stories,
         "seconds": round(verdict.seconds),
         "apis": len({api for api, *_ in verdict.covered}),

@@ -153,7 +153,7 @@ def _everything_sentences(figures: Figures) -> list[str]:
             lines.append(f"      with one value alone where it was not refused: {', '.join(c['one_value'])}")
     lines += [f"    {quantity(row['met'], 'known difference'):>24}: {row['reason']}" for row in f["rows"].values()]
     lines += [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
-    return lines + [f"    not compared: {part}: {reason}" for part, reason in f["not_asked"].items()]
+    return lines + [f"    not compared: {part}: {reason}" for part, reason in f["not_requested"].items()]
 
 
 def _client(options: PartOptions) -> Figures:

@@ -23,10 +23,10 @@ class RocketMQError(Exception):
 
 
 class RemotingConnection:
-    """Opened at first use, opened again after it broke. ``asked`` hears what the other side asks."""
+    """Opened at first use, opened again after it broke. ``requested`` hears what the other side asks."""
 
-    def __init__(self, address: str, asked: Callable[[RemotingCommand], None]) -> None:
-        self.address, self._asked = address, asked
+    def __init__(self, address: str, requested: Callable[[RemotingCommand], None]) -> None:
+        self.address, self._requested = address, requested
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[RemotingCommand]] = {}
@@ -91,7 +91,7 @@ class RemotingConnection:
 
     def _take(self, command: RemotingCommand) -> None:
         if not command.flag & RESPONSE_FLAG:
-            self._asked(command)
+            self._requested(command)
             return
         future = self._waiting.get(command.opaque)
         if future is not None and not future.done():
@@ -110,15 +110,15 @@ class RemotingConnection:
 class RemotingCluster:
     """A name server, and connections to the brokers of the routes it gave."""
 
-    def __init__(self, name_server: str, asked: Callable[[RemotingCommand], None] = lambda _: None) -> None:
-        self._asked = asked
+    def __init__(self, name_server: str, requested: Callable[[RemotingCommand], None] = lambda _: None) -> None:
+        self._requested = requested
         self._connections: dict[str, RemotingConnection] = {}
         self._name_server = self._to(name_server)
         self.routes: dict[str, message_requests.TopicRoute] = {}
 
     def _to(self, address: str) -> RemotingConnection:
         if address not in self._connections:
-            self._connections[address] = RemotingConnection(address, self._asked)
+            self._connections[address] = RemotingConnection(address, self._requested)
         return self._connections[address]
 
     async def fetch_route(self, topic: str) -> message_requests.TopicRoute:

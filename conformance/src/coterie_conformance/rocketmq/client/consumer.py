@@ -80,7 +80,7 @@ class RocketMQConsumer:
         self.machine = ClientMachine(self.config, _now_ms())
         self._listener, self._from_first = listener, from_first
         self._sub_version = _now_ms()
-        self._cluster = RemotingCluster(name_server, self._asked)
+        self._cluster = RemotingCluster(name_server, self._requested)
         self._pulling: dict[MessageQueue, _Pulling] = {}
         self._woken = asyncio.Event()
         self._at_rest = asyncio.Event()  # set for a moment when the machine has done what was due
@@ -106,7 +106,7 @@ class RocketMQConsumer:
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 
-    def _asked(self, command: RemotingCommand) -> None:
+    def _requested(self, command: RemotingCommand) -> None:
         if command.code == requests.CONSUMERS_CHANGED:
             self.machine.notified()
             self._woken.set()

@@ -76,7 +76,7 @@ class ScenarioRun:
         self.actors: dict[str, RequestActor] = {}
         self.ledger, self.generations = Ledger(), GenerationChecker()
         self.trace: list[str] = []
-        self._asked = 0
+        self._requested = 0
         self._ids_given: set[str] = set()
         self._fail_append: ErrorCode | None = None
         self._requests = dict(REQUESTS)
@@ -143,9 +143,9 @@ class ScenarioRun:
         actor = self._actor(who)
         options.setdefault("actor", who)
         command = make(actor, self.actors, words, options)
-        self._asked += 1
-        token = f"{who}#{self._asked}"
-        self.ledger.asked(token)
+        self._requested += 1
+        token = f"{who}#{self._requested}"
+        self.ledger.requested(token)
         client = options.get("client", who)
         ctx = self._context(token, client, int(options.get("version", version)), actor.instance or client)
         self._drive(self.shard.decide(command, ctx))

@@ -112,22 +112,23 @@ def _add_to_transactions(broker: TransactionServices, request: AddPartitionsToTx
 
 
 def _add_partitions(
-    broker: TransactionServices, asked: AddPartitionsToTxnTransaction, version: int
+    broker: TransactionServices, transaction: AddPartitionsToTxnTransaction, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
     """Adds all partitions to the transaction, or none."""
     from_broker = version >= ADD_PARTITIONS_V2_FROM
-    wanted = added_partitions.partitions_of(asked)
+    wanted = added_partitions.partitions_of(transaction)
     codes = added_partitions.refused_partitions(broker.topics, wanted, from_broker=from_broker)
     if codes is None:
-        name, claim = asked.transactional_id, Claim(asked.producer_id, asked.producer_epoch, version >= FENCED_FROM)
+        name = transaction.transactional_id
+        claim = Claim(transaction.producer_id, transaction.producer_epoch, version >= FENCED_FROM)
         transactions, transaction_version = broker.transactions, BUMPS_FROM if from_broker else 0
-        if asked.verify_only:
+        if transaction.verify_only:
             verifying = replace(claim, returns_abortable=True)
             codes = {p: _code_of(partial(transactions.check_ongoing, name, verifying, p)) for p in wanted}
         else:
             add = partial(transactions.add_partitions, transaction_version=transaction_version)
             codes = dict.fromkeys(wanted, _code_of(lambda: add(name, claim, wanted)))
-    return added_partitions.rows(asked, codes)
+    return added_partitions.rows(transaction, codes)
 
 
 def _producer(request: AddOffsetsToTxnRequest | EndTxnRequest, call: Call) -> Claim:

@@ -11,15 +11,6 @@ public abstract class Operations extends Values {
     protected abstract <T> T call(String operation, Map<String, Object> given, TypeReference<T> type);
 
     /**
-     * How many requests of that API came so far.
-     */
-    public Integer asked(String api) {
-        Map<String, Object> given = new LinkedHashMap<>();
-        given.put("api", api);
-        return call("asked", given, new TypeReference<Integer>() {});
-    }
-
-    /**
      * The bootstrap.servers of clients: HOST:PORT, of a cluster those of all brokers with commas.
      */
     public String bootstrapServers() {
@@ -388,6 +379,15 @@ public abstract class Operations extends Values {
     }
 
     /**
+     * How many requests of that API came so far.
+     */
+    public Integer requested(String api) {
+        Map<String, Object> given = new LinkedHashMap<>();
+        given.put("api", api);
+        return call("requested", given, new TypeReference<Integer>() {});
+    }
+
+    /**
      * Empty as after start, on the same addresses: topics, groups, transactions, changed settings, faults and the journal
      * are gone, connections are closed, and every broker of a cluster runs. A broker alone takes 1 ms, three take 30.
      */
@@ -461,24 +461,6 @@ public abstract class Operations extends Values {
     }
 
     /**
-     * Waits until so many requests of that API have come in all.
-     *
-     * <p>Null is the default of timeoutS.
-     */
-    public void untilAsked(String api, Integer count, Double timeoutS) {
-        Map<String, Object> given = new LinkedHashMap<>();
-        given.put("api", api);
-        given.put("count", count);
-        given.put("timeout_s", timeoutS);
-        call("until_asked", given, new TypeReference<Object>() {});
-    }
-
-    /** Waits until so many requests of that API have come in all. */
-    public void untilAsked(String api, Integer count) {
-        untilAsked(api, count, null);
-    }
-
-    /**
      * Waits until the group has committed at least these offsets.
      *
      * <p>Null is the default of timeoutS.
@@ -532,6 +514,24 @@ public abstract class Operations extends Values {
     /** Waits until the group's lag, the sum over its committed partitions, is in these bounds. */
     public Integer untilLag(String group) {
         return untilLag(group, null, null, null);
+    }
+
+    /**
+     * Waits until so many requests of that API have come in all.
+     *
+     * <p>Null is the default of timeoutS.
+     */
+    public void untilRequested(String api, Integer count, Double timeoutS) {
+        Map<String, Object> given = new LinkedHashMap<>();
+        given.put("api", api);
+        given.put("count", count);
+        given.put("timeout_s", timeoutS);
+        call("until_requested", given, new TypeReference<Object>() {});
+    }
+
+    /** Waits until so many requests of that API have come in all. */
+    public void untilRequested(String api, Integer count) {
+        untilRequested(api, count, null);
     }
 
     /**

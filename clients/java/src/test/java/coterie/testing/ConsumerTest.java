@@ -72,7 +72,7 @@ class ConsumerTest {
             broker.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", 2, null, null);
             consumer.commitSync();
             broker.untilCommitted(GROUP, COMMITTED);
-            assertEquals(3, broker.asked("OffsetCommit"));
+            assertEquals(3, broker.requested("OffsetCommit"));
         }
     }
 
