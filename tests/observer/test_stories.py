@@ -58,7 +58,8 @@ STORIES = [
     Story(stories.stuck_sync, "pattern_seen", "slow_sync", "observed"),
     Story(stories.deleted, "group_removed", "tombstone", "observed"),
 ]
-NAMES = [story.tell.__name__ for story in STORIES]
+# One of each way to leave, and of each kind of group; the rules themselves are scenarios of tests/spec/observe.
+QUICK = {"kill", "clean_leave", "static_restart", "regex_gains_topic", "consumer_leave", "upgrade", "deleted"}
 
 
 def of_group(lines: list[JournalLine]) -> list[JournalLine]:
@@ -83,7 +84,13 @@ def disagreements(crew: Crew) -> list[tuple[int, str, dict[str, str]]]:
     return wrong
 
 
-@pytest.mark.parametrize("story", STORIES, ids=NAMES)
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param(story, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, story in ((story.tell.__name__, story) for story in STORIES)
+    ],
+)
 def test_the_cause_is_the_brokers(story: Story) -> None:
     with simulate(seed=1) as world:
         crew = story.tell(world)
@@ -131,6 +138,7 @@ def test_without_the_right_to_read_the_groups_are_described() -> None:
         assert generations == [[("member_joined", "observed")], [("member_gone", "unknown")]]
 
 
+@pytest.mark.slow
 def test_requests_stay_below_the_rate() -> None:
     with simulate(seed=1) as world:
         crew = Crew(world, brokers=3, watched=False)
@@ -163,6 +171,7 @@ def test_a_broker_that_is_away_for_a_while(from_beginning: bool) -> None:
         assert disagreements(crew) == []
 
 
+@pytest.mark.slow
 def test_session_timeouts_of_generations_before_the_observer() -> None:
     """The last generation in the log has them: the first departure is explained as any other."""
     with simulate(seed=1) as world:

@@ -93,6 +93,7 @@ def _compared_with_each(
     return broker.turns.run(work())
 
 
+@pytest.mark.slow  # as the tests whose check this is
 @pytest.mark.parametrize(
     ("handler", "counts", "complaint"),
     [(_one_write_each, (100, 800), "bystander"), (_compared_with_each, (FEW, MANY), "items take")],
