@@ -303,3 +303,21 @@ def test_acknowledgements_for_a_broker_without_a_session() -> None:
     peer.machine.commit([peer.acks(T0, 0, node=9)], 60_000)
     peer.machine.want([peer.acks(T0, 1, node=9)])
     assert [code for *_, code in peer.ended()] == ["NETWORK_EXCEPTION"] * 2
+
+
+def test_a_broker_that_leads_nothing_after_its_failure_is_no_deadline() -> None:
+    """Once its pause is over, nothing is to be sent to it until it leads a partition again."""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.disconnected()
+    peer.leads({T0: 2}, epoch=1)
+    peer.run()
+    peer.refreshed()
+    peer.run(60_000)
+    (sent,) = peer.sent
+    assert sent.node_id == 2
+    assert peer.machine.next_deadline_ms() is None
+    peer.leads({T0: 1}, epoch=2)
+    assert [each.node_id for each in peer.run()] == [1], "it is asked again where it leads again"

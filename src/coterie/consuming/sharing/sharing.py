@@ -105,6 +105,8 @@ class Sharing:
         effects: list[SharingEffect] = []
         for node_id, node in self._nodes.items():
             self._expire(node, now_ms)
+            if now_ms >= node.retry_at_ms:
+                node.retry_at_ms = float("-inf")  # no deadline any more, also where nothing is to be sent
             if node.in_flight is None and now_ms >= node.retry_at_ms:
                 sent = self._acknowledge(node_id, node)
                 if sent is not None:
