@@ -19,18 +19,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_story_with_one_broker(seed: int) -> None:
-    report = run_share_seed(seed)
-    assert report.accepted > 0
+    report = run_share_seed(seed, brokers=1)
+    assert report.acknowledged > 0
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_story_with_three_brokers(seed: int) -> None:
-    report = run_share_seed(seed, 3)
-    assert report.accepted > 0
+    report = run_share_seed(seed, brokers=3)
+    assert report.acknowledged > 0
 
 
 def test_a_seed_repeats_itself() -> None:
-    assert run_share_seed(3) == run_share_seed(3)
+    assert run_share_seed(3, brokers=1) == run_share_seed(3, brokers=1)
 
 
 # -- planted defects --------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def acknowledge_without_writing(patch: pytest.MonkeyPatch) -> None:
 
 def run_seeds(count: int) -> None:
     for seed in range(count):
-        run_share_seed(seed)
+        run_share_seed(seed, brokers=1)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,9 @@ class SharePeer:
                 self.refreshes.append(effect)
         self.sent += new
         deadline_ms = self.machine.next_deadline_ms()
-        assert deadline_ms is None or deadline_ms > self.now_ms, "a deadline that is over would be asked for again at once"
+        assert deadline_ms is None or deadline_ms > self.now_ms, (
+            "a deadline that is over would be asked for again at once"
+        )
         return new
 
     def fetched(

@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -18,7 +19,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 public class Sharer {
     private static final Duration NOW = Duration.ofMillis(200);
     private static KafkaShareConsumer<String, String> consumer;
-    private static String topic;
+    private static final Map<String, ConsumerRecord<String, String>> held = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         Properties settings = new Properties();
@@ -26,8 +27,7 @@ public class Sharer {
         settings.put("group.id", args[1]);
         settings.put("share.acknowledgement.mode", args[3]);
         consumer = new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
-        topic = args[2];
-        consumer.subscribe(List.of(topic));
+        consumer.subscribe(List.of(args[2]));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
@@ -49,10 +49,10 @@ public class Sharer {
             case "poll":
                 return poll(Duration.ofMillis(Long.parseLong(words[1])));
             case "acknowledge":
-                consumer.acknowledge(topic, Integer.parseInt(words[1]), Long.parseLong(words[2]), AcknowledgeType.valueOf(words[3]));
+                consumer.acknowledge(record(words), AcknowledgeType.valueOf(words[3]));
                 return "{}";
             case "renew":
-                consumer.acknowledge(topic, Integer.parseInt(words[1]), Long.parseLong(words[2]), AcknowledgeType.RENEW);
+                consumer.acknowledge(record(words), AcknowledgeType.RENEW);
                 String renewed = commit();
                 consumer.poll(NOW); // the renewed record comes back
                 return renewed;
@@ -64,9 +64,14 @@ public class Sharer {
         }
     }
 
+    private static ConsumerRecord<String, String> record(String[] words) {
+        return held.get(words[1] + " " + words[2]);
+    }
+
     private static String poll(Duration timeout) {
         List<String> records = new ArrayList<>();
         for (ConsumerRecord<String, String> r : consumer.poll(timeout)) {
+            held.put(r.partition() + " " + r.offset(), r);
             records.add("[" + r.partition() + ", " + r.offset() + ", " + r.deliveryCount().orElse((short) 0) + ", \"" + r.value() + "\"]");
         }
         return "{\"records\": " + records + "}";

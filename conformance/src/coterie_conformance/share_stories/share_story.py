@@ -27,7 +27,7 @@ from coterie_conformance.share_stories.raw_member import (
     initialize_states,
     parts,
 )
-from coterie_conformance.stories.story import naming_seed, without_log_lines
+from coterie_conformance.stories.story import StoryReport, naming_seed, without_log_lines
 
 TOPIC, GROUP = "orders", "billing"
 KINDS = {ACCEPT: "accepted", RELEASE: "released", REJECT: "rejected", RENEW: "renewed"}
@@ -49,7 +49,6 @@ class SharePlan:
     records: int
     lock_ms: int
     delivery_limit: int
-    busy_s: float
 
     def settings(self) -> dict[str, object]:
         """The broker's."""
@@ -77,21 +76,7 @@ def draw_share_plan(seed: int, brokers: int = 1) -> SharePlan:
         rng.randint(20, 150),
         rng.choice((1_000, 2_000, 5_000)),
         rng.choice((2, 3, 5)),
-        rng.uniform(15, 45),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ShareReport:
-    """The result of one seed."""
-
-    seed: int
-    virtual_s: float
-    deliveries: int
-    accepted: int
-    crashes: int
-    broker_crashes: int
-    trace: str
 
 
 @dataclass(slots=True)
@@ -252,10 +237,10 @@ class ShareStory:
         self.crashes = self.broker_crashes = 0
         self._down: dict[int, float] = {}
 
-    def run(self) -> ShareReport:
-        """To its end; raises AssertionError where a rule is broken."""
+    def run(self, length_s: float) -> StoryReport:
+        """Faults strike for so long; raises AssertionError where a rule is broken."""
         self._begin()
-        ends_s = self.world.now_s + self.plan.busy_s
+        ends_s = self.world.now_s + length_s
         while self.world.now_s < ends_s:
             self.world.advance(LOOK_S)
             self._fault()
@@ -267,14 +252,17 @@ class ShareStory:
         self.history.check_none_lost({(TOPIC, index): count for index, count in self.produced.items()})
         deliveries = sum(len(record.deliveries) for record in self.history.records.values())
         accepted = sum(record.ended == ["accepted"] for record in self.history.records.values())
-        return ShareReport(
+        return StoryReport(
             self.plan.seed,
-            self.world.now_s,
-            deliveries,
+            self.plan.brokers,
+            round(self.world.now_s, 3),
+            self.world.loop.turns,
             accepted,
-            self.crashes,
-            self.broker_crashes,
-            self.world.trace,
+            deliveries,
+            transactions=0,
+            faults=self.crashes + self.broker_crashes,
+            broker_crashes=self.broker_crashes,
+            trace=self.world.trace,
         )
 
     def _begin(self) -> None:
@@ -381,7 +369,8 @@ class ShareStory:
         return True
 
 
-def run_share_seed(seed: int, brokers: int = 1) -> ShareReport:
-    """Raises FuzzFailure with the seed where a rule is broken."""
+def run_share_seed(seed: int, minutes: float = 0.5, *, brokers: int | None = None) -> StoryReport:
+    """Runs one seed for so many virtual minutes of faults. Raises FuzzFailure with the seed where a rule is broken."""
+    plan = draw_share_plan(seed, brokers or random.Random(f"brokers {seed}").choice((1, 3)))
     with naming_seed(seed), without_log_lines(), simulate(seed) as world:
-        return ShareStory(world, draw_share_plan(seed, brokers)).run()
+        return ShareStory(world, plan).run(minutes * 60)
