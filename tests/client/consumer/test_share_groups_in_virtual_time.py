@@ -1,0 +1,374 @@
+"""A share consumer on coterie's broker in virtual time; names are those of Kafka's ShareConsumerTest, ShareConsumerRenewTest
+and ShareConsumerCallbackTest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from coterie.client import (
+    AcknowledgeType,
+    Admin,
+    ConfigError,
+    KafkaError,
+    Producer,
+    ShareConsumer,
+    ShareRecord,
+    TopicPartition,
+    WakeupError,
+)
+from coterie.client.connection.connection import Connection
+from coterie.testing import simulate
+from coterie.testing.simulated import WorldBroker
+from coterie.wire.messages.settings.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
+EXPLICIT = {"share.acknowledgement.mode": "explicit"}
+GROUP_RESOURCE, SET = 32, 0
+Reports = list[tuple[dict[TopicPartition, set[int]], KafkaError | None]]
+
+
+class ShareGroups:
+    """A broker with the topic t, of one partition; groups begin at its first records."""
+
+    def __init__(self, broker: WorldBroker) -> None:
+        self.broker = broker
+        self.address = {"bootstrap.servers": broker.bootstrap_servers}
+
+    async def set(self, group: str, **settings: str) -> None:
+        wanted = {"share_auto_offset_reset": "earliest"} | settings
+        changes = [AlterableConfig(name.replace("_", "."), SET, value) for name, value in wanted.items()]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, group, changes)], False)
+        connection = await Connection.connect(self.broker.host, self.broker.port, "test", 30.0)
+        response = await connection.request(request, IncrementalAlterConfigsResponse, 30.0)
+        connection.close()
+        assert not response.responses[0].error_code
+
+    def consumer(self, group: str = "g", **settings: object) -> ShareConsumer[Any, Any]:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        return ShareConsumer({**self.address, "group.id": group, **named})
+
+    async def send(self, *values: bytes, topic: str = "t", **fields: Any) -> None:
+        """In one batch."""
+        async with Producer(self.address | {"linger.ms": 100}) as producer:
+            await asyncio.gather(*[await producer.send(topic, value, partition=0, **fields) for value in values])
+
+
+def in_share_groups(
+    story: Callable[[ShareGroups], Awaitable[None]], settings: Mapping[str, object] | None = None
+) -> None:
+    with simulate(1) as world:
+        broker = world.broker({"auto.create.topics.enable": "false"} | dict(settings or {}))
+        broker.create_topic("t", 1)
+        groups = ShareGroups(broker)
+
+        async def run() -> None:
+            await groups.set("g")
+            await story(groups)
+
+        world.run(run(), 600.0)
+
+
+async def polled(consumer: ShareConsumer[Any, Any], count: int = 1) -> list[ShareRecord[Any, Any]]:
+    """The records of the first polls that bring so many."""
+    records: list[ShareRecord[Any, Any]] = []
+    for _ in range(60):
+        records += [record for partition in (await consumer.poll(1000)).values() for record in partition]
+        if len(records) >= count:
+            return records
+    raise AssertionError(f"{len(records)} records came")
+
+
+def counts(records: list[ShareRecord[Any, Any]]) -> list[tuple[int, int]]:
+    return [(record.offset, record.delivery_count) for record in records]
+
+
+def test_subscriptions() -> None:
+    """testSubscribeAndPollNoRecords testSubscribePollUnsubscribe testSubscribePollSubscribe testSubscribeUnsubscribePollFails
+    testSubscribeSubscribeEmptyPollFails testSubscriptionAndPollMultiple testSubscriptionFollowedByTopicCreation"""
+
+    async def story(groups: ShareGroups) -> None:
+        async with groups.consumer() as consumer:
+            consumer.subscribe(["t"])
+            assert consumer.subscription() == {"t"}
+            assert await consumer.poll(500) == {}
+            await groups.send(b"one")
+            assert counts(await polled(consumer)) == [(0, 1)]
+            await groups.send(b"two")
+            assert counts(await polled(consumer)) == [(1, 1)]
+            consumer.subscribe(["new"])
+            await consumer.poll(500)
+            async with Admin(groups.address) as admin:
+                await admin.create_topic("new", 1)
+            await groups.send(b"three", topic="new")
+            assert [record.topic for record in await polled(consumer)] == ["new"]
+            await consumer.unsubscribe()
+            assert consumer.subscription() == set()
+            with pytest.raises(ConfigError, match="poll needs a subscription"):
+                await consumer.poll(500)
+            consumer.subscribe(["t"])
+            with pytest.raises(ValueError, match="subscribe needs a topic; call unsubscribe to leave the group"):
+                consumer.subscribe([])
+
+    in_share_groups(story)
+
+
+def test_what_a_record_has() -> None:
+    """testHeaders testMaxPollRecords testPollRecordsGreaterThanMaxBytes testFetchRecordLargerThanMaxPartitionFetchBytes"""
+
+    async def story(groups: ShareGroups) -> None:
+        await groups.send(b"x" * 2_000, key=b"k", headers=[("h", b"v")])
+        await groups.send(*[b"%d" % n for n in range(20)])
+        limits: dict[str, Any] = {"max_poll_records": 5, "share_acquire_mode": "record_limit", "fetch_max_bytes": 1}
+        async with groups.consumer(**limits) as consumer:
+            consumer.subscribe(["t"])
+            first, *_ = await polled(consumer)
+            assert (first.key, list(first.headers), len(first.value or b"")) == (b"k", [("h", b"v")], 2_000)
+            seen = 1
+            while seen < 21:
+                records = await polled(consumer)
+                assert len(records) <= 5
+                seen += len(records)
+
+    in_share_groups(story)
+
+
+def test_explicit_acknowledgements() -> None:
+    """testExplicitAcknowledgeSuccess testExplicitAcknowledgementCommitAsync testExplicitAcknowledgementCommitAsyncPartialBatch
+    testExplicitAcknowledgeReleasePollAccept testAcknowledgementCommitCallbackSuccessfulAcknowledgementOnCommitSync"""
+
+    async def story(groups: ShareGroups) -> None:
+        reports: Reports = []
+        await groups.send(b"a", b"b", b"c")
+        async with groups.consumer(**EXPLICIT) as consumer:
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: reports.append((offsets, error)))
+            consumer.subscribe(["t"])
+            a, b, c = await polled(consumer, 3)
+            consumer.acknowledge(a)
+            consumer.acknowledge(b)
+            task = consumer.commit_async()
+            await groups.send(b"d")
+            with pytest.raises(RuntimeError, match="1 records of the last poll are not acknowledged"):
+                await consumer.poll(5_000)
+            assert await task == {T0: None}
+            consumer.acknowledge(c, AcknowledgeType.RELEASE)
+            again = await polled(consumer, 2)
+            assert counts(again) == [(2, 2), (3, 1)]
+            for record in again:
+                consumer.acknowledge(record)
+            assert await consumer.commit() == {T0: None}
+        assert reports == [({T0: {0, 1}}, None), ({T0: {2}}, None), ({T0: {2, 3}}, None)]
+
+    in_share_groups(story)
+
+
+def test_implicit_acknowledgements() -> None:
+    """testImplicitAcknowledgementCommitAsync testConfiguredImplicitAcknowledgeExplicitAcknowledgeFails"""
+
+    async def story(groups: ShareGroups) -> None:
+        await groups.send(b"a", b"b")
+        async with groups.consumer(share_acknowledgement_mode="implicit") as consumer:
+            consumer.subscribe(["t"])
+            records = await polled(consumer, 2)
+            with pytest.raises(RuntimeError, match=r"needs share\.acknowledgement\.mode=explicit"):
+                consumer.acknowledge(records[0])
+            assert await consumer.commit_async() == {T0: None}
+        async with groups.consumer() as consumer:
+            consumer.subscribe(["t"])
+            assert await consumer.poll(5_000) == {}
+
+    in_share_groups(story)
+
+
+def test_control_records_are_skipped() -> None:
+    """testControlRecordsSkipped"""
+
+    async def story(groups: ShareGroups) -> None:
+        async with Producer(groups.address | {"transactional.id": "x"}) as producer:
+            await producer.init_transactions()
+            for commits in (True, False):
+                producer.begin_transaction()
+                await (await producer.send("t", b"of a transaction", partition=0))
+                await (producer.commit_transaction() if commits else producer.abort_transaction())
+        await groups.send(b"of none")
+        async with groups.consumer() as consumer:
+            consumer.subscribe(["t"])
+            assert [record.offset for record in await polled(consumer, 3)] == [0, 2, 4]
+            assert await consumer.commit() == {T0: None}
+            assert await consumer.poll(3_000) == {}
+
+    in_share_groups(story)
+
+
+def test_several_consumers() -> None:
+    """testMultipleConsumersWithDifferentGroupIds testMultipleConsumersInGroupSequentialConsumption
+    testMultipleConsumersInGroupConcurrentConsumption testMultipleConsumersInMultipleGroupsConcurrentConsumption"""
+
+    async def read(groups: ShareGroups, group: str, seen: list[int], wanted: int) -> None:
+        async with groups.consumer(group, max_poll_records=10) as consumer:
+            consumer.subscribe(["t"])
+            while len(seen) < wanted:
+                records = [record for of in (await consumer.poll(200)).values() for record in of]
+                seen += [record.offset for record in records]
+                await consumer.commit()
+
+    async def story(groups: ShareGroups) -> None:
+        await groups.set("other")
+        for _ in range(10):
+            await groups.send(*[b"x"] * 10)
+        seen: dict[str, list[int]] = {"g": [], "other": []}
+        readers = [read(groups, group, seen[group], 100) for group in ("g", "g", "g", "other", "other")]
+        await asyncio.gather(*readers)
+        assert {group: sorted(offsets) for group, offsets in seen.items()} == {
+            group: list(range(100)) for group in seen
+        }
+
+    in_share_groups(story)
+
+
+def test_a_lock_times_out() -> None:
+    """testAcquisitionLockTimeoutOnConsumer testRenewAcknowledgementInvalidStateRecord
+    testAcknowledgementCommitCallbackInvalidRecordStateException"""
+
+    async def story(groups: ShareGroups) -> None:
+        reports: Reports = []
+        await groups.send(b"slow")
+        async with groups.consumer(**EXPLICIT) as consumer:
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: reports.append((offsets, error)))
+            consumer.subscribe(["t"])
+            (record,) = await polled(consumer)
+            assert consumer.acquisition_lock_timeout_ms() == 30_000
+            await asyncio.sleep(31)
+            consumer.acknowledge(record, AcknowledgeType.RENEW)
+            assert "INVALID_RECORD_STATE" in str((await consumer.commit())[T0])
+            (again,) = await polled(consumer)
+            assert counts([again]) == [(0, 2)]
+            consumer.acknowledge(again)
+            assert await consumer.commit() == {T0: None}
+        assert [(offsets, str(error)[:20]) for offsets, error in reports] == [
+            ({T0: {0}}, "INVALID_RECORD_STATE"),
+            ({T0: {0}}, "None"),
+        ]
+
+    in_share_groups(story)
+
+
+def test_renewals() -> None:
+    """testRenewAcknowledgementOnCommitSync testRenewAcknowledgementNoResultInPoll testRenewAcknowledgementDisabled"""
+
+    async def story(groups: ShareGroups) -> None:
+        await groups.send(*[b"%d" % n for n in range(10)])
+        async with groups.consumer(**EXPLICIT) as consumer:
+            consumer.subscribe(["t"])
+            records = await polled(consumer, 10)
+            for record in records:
+                consumer.acknowledge(record, AcknowledgeType.RENEW if record.offset % 2 else AcknowledgeType.ACCEPT)
+            assert await consumer.commit() == {T0: None}
+            await groups.send(b"later")
+            renewed = await polled(consumer, 5)
+            assert counts(renewed) == [(offset, 1) for offset in (1, 3, 5, 7, 9)], "the renewed ones come alone"
+            for record in renewed:
+                consumer.acknowledge(record)
+            assert counts(await polled(consumer)) == [(10, 1)]
+            consumer.acknowledge(("t", 0, 10))
+        await groups.set("strict", share_renew_acknowledge_enable="false")
+        async with groups.consumer("strict", **EXPLICIT) as consumer:
+            consumer.subscribe(["t"])
+            first, *_ = await polled(consumer, 11)
+            consumer.acknowledge(first, AcknowledgeType.RENEW)
+            assert "INVALID_RECORD_STATE" in str((await consumer.commit())[T0])
+
+    in_share_groups(story)
+
+
+def test_callbacks() -> None:
+    """testAcknowledgementCommitCallbackOnClose testAcknowledgementCommitCallbackThrowsException
+    testAcknowledgementCommitCallbackCallsShareConsumerWakeup testWakeupWithFetchedRecordsAvailable"""
+
+    async def story(groups: ShareGroups) -> None:
+        closed: Reports = []
+        await groups.send(b"a", b"b")
+        async with groups.consumer(**EXPLICIT) as consumer:
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: closed.append((offsets, error)))
+            consumer.subscribe(["t"])
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await consumer.poll(0)
+            a, b = await polled(consumer, 2)
+            consumer.acknowledge(a)
+            consumer.acknowledge(b, AcknowledgeType.RELEASE)
+        assert closed == [({T0: {0, 1}}, None)]
+
+        async with groups.consumer() as consumer:
+
+            def wake(offsets: dict[TopicPartition, set[int]], error: KafkaError | None) -> None:
+                consumer.wakeup()
+
+            def fail(offsets: dict[TopicPartition, set[int]], error: KafkaError | None) -> None:
+                raise LookupError("of the user's callback")
+
+            consumer.set_acknowledgement_commit_callback(fail)
+            consumer.subscribe(["t"])
+            assert counts(await polled(consumer)) == [(1, 2)]
+            with pytest.raises(LookupError, match="of the user's callback"):
+                await consumer.commit()
+            consumer.set_acknowledgement_commit_callback(wake)
+            await groups.send(b"c")
+            assert counts(await polled(consumer)) == [(2, 1)]
+            await consumer.commit()
+            with pytest.raises(WakeupError):
+                await consumer.poll(0)
+
+    in_share_groups(story)
+
+
+def test_records_that_are_deleted_go_from_the_group() -> None:
+    """testLsoMovementByRecordsDeletion"""
+
+    async def story(groups: ShareGroups) -> None:
+        await groups.send(*[b"%d" % n for n in range(5)])
+        await groups.send(*[b"%d" % n for n in range(5)])
+        async with Admin(groups.address) as admin, groups.consumer() as consumer:
+            await admin.delete_records({T0: 5})
+            consumer.subscribe(["t"])
+            assert [offset for offset, _ in counts(await polled(consumer, 5))] == [5, 6, 7, 8, 9]
+            await consumer.commit()
+            await groups.send(*[b"%d" % n for n in range(5)])
+            await admin.delete_records({T0: 15})
+            assert await consumer.poll(3_000) == {}
+
+    in_share_groups(story)
+
+
+def test_errors_of_topics_and_of_a_full_group() -> None:
+    """testSubscribeOnInvalidTopicThrowsInvalidTopicException testShareGroupMaxSizeConfigExceeded
+    testCommitSyncFailsForDeletedTopic"""
+
+    async def story(groups: ShareGroups) -> None:
+        async with groups.consumer("invalid") as consumer:
+            consumer.subscribe(["topic abc"])
+            with pytest.raises(KafkaError, match="topic abc"):
+                await consumer.poll(10_000)
+        async with Admin(groups.address) as admin, groups.consumer(**EXPLICIT) as consumer:
+            await admin.create_topic("u", 1)
+            await groups.send(b"one", topic="u")
+            consumer.subscribe(["u"])
+            (record,) = await polled(consumer)
+            consumer.acknowledge(record)
+            async with groups.consumer() as second:
+                second.subscribe(["u"])
+                with pytest.raises(KafkaError, match="GROUP_MAX_SIZE_REACHED"):
+                    await second.poll(20_000)
+            await admin.delete_topic("u")
+            await asyncio.sleep(5)
+            assert (await consumer.commit())[U0] is not None
+
+    in_share_groups(story, {"group.share.max.size": "1"})
