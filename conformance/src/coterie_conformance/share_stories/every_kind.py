@@ -148,7 +148,7 @@ async def stream(work: KindsWork, name: str, settings: Mapping[str, object]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class StoryGroup:
+class GroupOfKind:
     """A group of the story: what each of its members runs, with these settings."""
 
     name: str
@@ -159,10 +159,10 @@ class StoryGroup:
 
 CLASSIC = {"session.timeout.ms": 10_000, "partition.assignment.strategy": "cooperative-sticky"}
 GROUPS = (
-    StoryGroup("classic", read, 2, CLASSIC),
-    StoryGroup("consumer", read, 2, {"group.protocol": "consumer"}),
-    StoryGroup("share", share, 3),
-    StoryGroup("streams", stream, 2),
+    GroupOfKind("classic", read, 2, CLASSIC),
+    GroupOfKind("consumer", read, 2, {"group.protocol": "consumer"}),
+    GroupOfKind("share", share, 3),
+    GroupOfKind("streams", stream, 2),
 )
 
 
