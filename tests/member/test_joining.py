@@ -1,5 +1,5 @@
-"""Joining, syncing, heartbeating and leaving, as Kafka's AbstractCoordinatorTest and HeartbeatTest have it (scenarios part
-3.2, 3.3). What needs a socket or a clock is in tests/client/consumer/test_group.py."""
+"""Joining, syncing, heartbeating and leaving, as Kafka's AbstractCoordinatorTest and HeartbeatTest have it. What needs a socket
+or a clock is in tests/client/consumer/test_group.py."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.config import ControllerConfig
-from coterie.controller.elected.office import Office
+from coterie.controller.elected.office import ActiveController
 from coterie.controller.elected.session import Candidate, Moved, OfficeSession
 from coterie.controller.elected.topics import TopicChanges
 from coterie.controller.machine import ControllerMachine
@@ -210,7 +210,7 @@ def test_register_broker_info(connection: Connection) -> None:
 
 def test_brokers_are_read(connection: Connection) -> None:
     """testGetBrokerMethods."""
-    office = Office(cast(Candidate, Elected()), EPOCH, 0)
+    office = ActiveController(cast(Candidate, Elected()), EPOCH, 0)
     assert run(connection, office._read_brokers()) == {}
     for number, of in ((1, connection), (0, connection.other())):
         of.apply(Create(paths.broker(number), nodes.broker(f"test.host{number}", 9998 + number, None, 0)))

@@ -107,7 +107,7 @@ def a_replaced_controller_goes_on(patch: Patch) -> None:
             raise refused.error from refused
 
     patch.setattr(session.OfficeSession, "write", unchecked)
-    patch.setattr(office.Office, "_check_office", lambda self: iter(()))
+    patch.setattr(office.ActiveController, "_check_office", lambda self: iter(()))
     patch.setattr(Replicas, "check_controller", lambda replicas, controller_epoch, broker_epoch: None)
 
 
@@ -335,11 +335,11 @@ def logs_are_trusted_after_an_fsync_that_failed(patch: Patch) -> None:
 
 
 def the_controller_ignores_storage_errors(patch: Patch) -> None:
-    patch.setattr(office.Office, "_roles_assumed", lambda office, response: iter(()))
+    patch.setattr(office.ActiveController, "_roles_assumed", lambda office, response: iter(()))
 
 
 def the_controller_reads_no_notifications(patch: Patch) -> None:
-    patch.setattr(office.Office, "_log_dirs_failed", lambda office: iter(()))
+    patch.setattr(office.ActiveController, "_log_dirs_failed", lambda office: iter(()))
 
 
 def replicas_in_a_failed_directory_are_elected(patch: Patch) -> None:

@@ -1,7 +1,7 @@
 """The former owner of each partition: the members' ownership claims, with contradictions settled.
 
 A member's claim counts for topics that it still subscribes to and that exist. Of two claims the one of the newer
-generation holds; two of the same generation cancel each other (scenarios part 2.3, "Claims from different generations").
+generation holds; two of the same generation cancel each other (tests/spec/assignors).
 """
 
 from __future__ import annotations

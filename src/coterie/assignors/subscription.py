@@ -35,7 +35,7 @@ AssignFunction = Callable[[AssignableTopics, Sequence[Subscriber]], Assignment]
 
 
 def in_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
-    """Members with an instance id first, by that id; then the others by member id (scenarios part 2)."""
+    """Members with an instance id first, by that id; then the others by member id."""
     return sorted(subscribers, key=lambda s: (s.group_instance_id is None, s.group_instance_id or s.member_id))
 
 

@@ -4,15 +4,15 @@ The body is nested dictionaries by the fields' names; a field that is missing ha
 contain ``$``: each story replaces it by a prefix of its own, so that "$t" is a topic (or a group, ...) of that story.
 What differs between brokers or runs is a *form*, a dictionary with the key ``@``:
 
-    {"@": "id", "of": "member@join", "or": ""}   an id that an earlier answer gave (see `side.LEARNED`), or that
-    {"@": "topic id", "of": "$t"}                the id of a topic, all zeros until an answer has it
+    {"@": "id", "of": "member@join", "or": ""}   an id that an earlier response gave (see `side.LEARNED`), or that
+    {"@": "topic id", "of": "$t"}                the id of a topic, all zeros until a response has it
     {"@": "now", "ms": -1000}                    that far from the story's start
     {"@": "hex", "of": "00ff"}                   bytes
     {"@": "text", "of": "x", "times": 300}       a long text
     {"@": "subscription", "topics": ["$t"], "version": 3, "claims": 1}    encoded as the one, called the other
     {"@": "records", "batches": [...]}           see `batches`
 
-An id that no answer gave is the form's own default, else empty or -1, so that a story stays one when questions are taken
+An id that no response gave is the form's own default, else empty or -1, so that a story stays one when questions are taken
 away.
 """
 
@@ -43,7 +43,7 @@ READING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request. ``name`` is unique in the story, and part of the ids that its answer gives.
+    """One request. ``name`` is unique in the story, and part of the ids that its response gives.
 
     ``covers``: the field and the class of value that a systematic question is about, e.g. ("topics.name", "unknown").
     """

@@ -43,7 +43,7 @@ def story_prefix(run: str, number: int) -> str:
 
 @dataclass(slots=True)
 class RecordedStory:
-    """``answers[n]`` are all the answers that Kafka gave to question n. ``rule`` is empty for a generated story."""
+    """``answers[n]`` are all the responses that Kafka gave to question n. ``rule`` is empty for a generated story."""
 
     story: Story
     rule: str = ""
@@ -94,7 +94,7 @@ def load(version: str) -> Recording:
     return Recording(recording["version"], [RecordedStory.of_json(story) for story in recording["stories"]])
 
 
-# Places in answers that are not compared -> why.
+# Places in responses that are not compared -> why.
 NOT_COMPARED = {
     "order": "lists that Kafka keeps in hash maps have no order",
     "rack": "the operator's choice",

@@ -1,7 +1,7 @@
 """A recording's stories asked of another broker, and what it answered otherwise.
 
 A response holds when it is one of Kafka's recorded responses. Where it does not, the request is sent again until it holds
-or `PATIENCE_S` are over, where the request only reads or the answer says "not yet": another broker may be as slow to
+or `PATIENCE_S` are over, where the request only reads or the response says "not yet": another broker may be as slow to
 agree with itself as Kafka is. After the first difference the rest of a rule is not asked, since it builds on it.
 """
 
@@ -43,7 +43,7 @@ class CannotCertify(RuntimeError):
 
 @dataclass(slots=True)
 class DifferingResponse:
-    """A question that the broker answered otherwise. ``kafka`` is the recorded answer nearest to it."""
+    """A question that the broker answered otherwise. ``kafka`` is the recorded response nearest to it."""
 
     question: Question
     response: Tree
@@ -98,7 +98,7 @@ class Certificate:
         return not self.different()
 
     def as_json(self) -> dict[str, Any]:
-        """The figures, and each difference with both answers."""
+        """The figures, and each difference with both responses."""
         rules = {f.story.rule: f.outcome for f in self.rules()}
         figures = {
             "broker": self.address,

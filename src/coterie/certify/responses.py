@@ -1,4 +1,4 @@
-"""An answer as JSON with symbols, and what differs between two of them.
+"""A response as JSON with symbols, and what differs between two of them.
 
 Which fields hold what only one broker knows stands in the tables here; every other field is compared as it is.
 """
@@ -75,7 +75,7 @@ _NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part in which two answers differ: ``path`` with list elements by name, e.g. "topics[$t].error_code"."""
+    """One part in which two responses differ: ``path`` with list elements by name, e.g. "topics[$t].error_code"."""
 
     path: str
     ours: Tree

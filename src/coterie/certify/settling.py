@@ -1,8 +1,8 @@
-"""A request whose effect comes after its answer: the judge waits for the effect before it asks on.
+"""A request whose effect comes after its response: the judge waits for the effect before it asks on.
 
 Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
 controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
-brokers already know it, and resolves a regular expression once it has answered the heartbeat that brings it.
+brokers already know it, and resolves a regular expression once it has responded to the heartbeat that brings it.
 """
 
 from __future__ import annotations

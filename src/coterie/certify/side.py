@@ -1,6 +1,6 @@
 """One broker, as one story sees it: its connections, the names and ids that stand behind the symbols.
 
-An answer is JSON, or one of the words in `OUTCOMES`. The prefix is as long on every side, so that sizes agree.
+A response is JSON, or one of the words in `OUTCOMES`. The prefix is as long on every side, so that sizes agree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_RESPONSE_S = (
     3600.0  # of a request without a response: one that is overdue would end its connection, with what waits there
 )
 CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
-# Ids that an answer gives, by api and field; the symbol is KIND@QUESTION.
+# Ids that a response gives, by api and field; the symbol is KIND@QUESTION.
 LEARNED = {
     ("InitProducerId", "producer_id"): "producer",
     ("InitProducerId", "producer_epoch"): "epoch",
@@ -72,7 +72,7 @@ _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 class StorySide:
     """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
-    is 1 in every answer, and its ``peers`` are in none. ``others``: where connections of some names go, and for whom."""
+    is 1 in every response, and its ``peers`` are in none. ``others``: where connections of some names go, and for whom."""
 
     def __init__(
         self,
@@ -202,8 +202,8 @@ class StorySide:
     # -- what the wire carried to symbols -------------------------------------------------------------------------------
 
     def _learn(self, question: Question, value: Struct, version: int, named: set[str]) -> None:
-        """Names the ids of an answer, before anything is written with them. ``named``: the kinds that it has given already: a
-        JoinGroup's answer has the member's own id, and then the ids of all."""
+        """Names the ids of a response, before anything is written with them. ``named``: the kinds that it has given already: a
+        JoinGroup's response has the member's own id, and then the ids of all."""
         topic = topic_id = None
         for spec, item in responses.fields_of(value, version):
             kind = LEARNED.get((question.api, spec.name))

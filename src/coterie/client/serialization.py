@@ -116,7 +116,7 @@ class JsonSerializer:
     """What `json.dumps` takes, as UTF-8 without blanks. Python's None is a tombstone, not JSON's null."""
 
     def serialize(self, _: str, data: Any, /) -> bytes:
-        """UTF-8 without spaces. Raises TypeError for what is no JSON."""
+        """UTF-8 without spaces. Raises TypeError for a value that JSON lacks."""
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -124,7 +124,7 @@ class JsonDeserializer:
     """What `json.loads` returns."""
 
     def deserialize(self, _: str, data: bytes, /) -> Any:
-        """Raises ValueError for what is no JSON."""
+        """Raises ValueError for invalid JSON."""
         return json.loads(data)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from coterie.controller import nodes
 from coterie.controller.commands import Command, DefaultsConfigured, refusal
 from coterie.controller.config import ControllerConfig
-from coterie.controller.elected.office import Office
+from coterie.controller.elected.office import ActiveController
 from coterie.controller.elected.session import Moved
 from coterie.controller.requests import InOffice, Registered
 from coterie.controller.session_script import SessionScript
@@ -44,7 +44,7 @@ class ControllerMachine(SessionScript):
         super().__init__(self._life(), now_ms)
         self._leaves_isrs = config.lost_power
         self.config = config
-        self.office: Office | None = None
+        self.office: ActiveController | None = None
         self.events: deque[str | Command] = deque()  # paths that changed, and what is requested
         self._expired = self._closing = False
 
@@ -147,7 +147,7 @@ class ControllerMachine(SessionScript):
         if epoch is None:
             yield from self._wait_for_change()
             return
-        self.office = Office(self, *epoch)
+        self.office = ActiveController(self, *epoch)
         yield InOffice(epoch[0])
         with suppress(Moved):
             yield from self.office.run()
@@ -176,7 +176,7 @@ class ControllerMachine(SessionScript):
 
     def _elect(self, *, is_mine: bool) -> Steps[tuple[int, int] | None]:
         """The controller's node and the next epoch, in one transaction. -> the epoch and the version of its node; None where
-        another was first. Refused or not answered, it may still have been done: then the nodes say so."""
+        another was first. Refused or without a response, it may still have been done: then the nodes say so."""
         if not is_mine:
             yield from self._make_epoch_node()
         held: Znode = yield from self.perform(Read(nodes.CONTROLLER_EPOCH))

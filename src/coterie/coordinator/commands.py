@@ -54,8 +54,8 @@ class TopicsDeleted:
 
 @dataclass(frozen=True, slots=True)
 class RegexesResolved:
-    """The answer to `Outcome.resolve`: the topics of each regular expression, in the metadata of ``version``. Without any: the
-    lookup failed, and a later heartbeat asks again."""
+    """The response to `Outcome.resolve`: the topics of each regular expression, in the metadata of ``version``. Without any:
+    the lookup failed, and a later heartbeat asks again."""
 
     group_id: str
     topics: Mapping[str, frozenset[str]]

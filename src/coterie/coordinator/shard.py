@@ -208,7 +208,7 @@ class Shard:
         steps: list[Step] = []
         if outcome.events:
             if outcome.producer is not None:
-                self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
+                self._track_transaction(*outcome.producer, group.group_id, decision.now_ms)
             steps = self._apply(decision)
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
@@ -260,11 +260,11 @@ class Shard:
             if group is not None:
                 replay_offset(group, e.TransactionEnded(producer_id, committed))
                 self._forget_if_gone(group)
-                if group.is_blank():
+                if group.has_no_state():
                     self._drop(group_id)  # all it ever had was aborted
         return settled
 
-    def _takes_part(self, producer_id: int, epoch: int, group_id: str, now_ms: int) -> None:
+    def _track_transaction(self, producer_id: int, epoch: int, group_id: str, now_ms: int) -> None:
         """A newer epoch fences the older: what that left pending never counts."""
         known = self._in_transaction.get(producer_id)
         if known is not None and known.epoch < epoch:
@@ -319,7 +319,7 @@ class Shard:
         group_id, event = read
         if producer_id >= 0 and isinstance(event, e.OffsetStored):
             event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)
-            self._takes_part(producer_id, producer_epoch, group_id, timestamp_ms)
+            self._track_transaction(producer_id, producer_epoch, group_id, timestamp_ms)
         group = self.group(group_id)
         loaded = replay_record(group_id, group, event, timestamp_ms)
         if loaded is None:

@@ -159,7 +159,7 @@ class Group(GroupOffsets):
     def is_dead(self) -> bool:
         return self.phase == DEAD
 
-    def is_blank(self) -> bool:
+    def has_no_state(self) -> bool:
         """No record of it is in the log and no request waits: equal to a group that never existed."""
         kept = self.members or self.offsets or self.pending_offsets or self.reservations or self.wanted
         return self.phase == EMPTY and self.protocol_type is None and not self.generation and not kept

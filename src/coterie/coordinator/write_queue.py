@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH
-from coterie.coordinator.consumer.steps import lone_step
+from coterie.coordinator.consumer.steps import single_member_step
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Token
@@ -105,7 +105,7 @@ class WriteQueue:
             and command.member_id not in waiting.stepping
         ):
             decision = self._shard.decide(command, ctx)
-            if not decision.outcome.events or lone_step(decision.group, decision.outcome.events) is not None:
+            if not decision.outcome.events or single_member_step(decision.group, decision.outcome.events) is not None:
                 return decision
         self.write()
         return None
@@ -140,7 +140,7 @@ class WriteQueue:
         if is_commit:
             exists = self._shard.group(decision.group.group_id) is not None
             return _Waiting(exists and (waiting is None or waiting.only_commits), None)
-        member_id = lone_step(decision.group, decision.outcome.events)
+        member_id = single_member_step(decision.group, decision.outcome.events)
         if member_id is None or (waiting is not None and waiting.stepping is None):
             return _Waiting(False, None)
         if waiting is None or waiting.stepping is None:

@@ -97,7 +97,7 @@ class ClusterWatch:
 
 
 async def follow(address: str, watch: ClusterWatch) -> None:
-    """Looks five times a second until it is cancelled. A cluster that cannot answer yet is looked at again the next time."""
+    """Looks five times a second until it is cancelled. A cluster that cannot respond yet is looked at again the next time."""
     settings = {"bootstrap.servers": address, "client.id": "demo-cluster-watcher", "default.api.timeout.ms": 0}
     async with Admin(settings) as admin:
         while True:

@@ -56,7 +56,7 @@ class Watcher:
         self._reading = False
 
     async def look(self, produced: int) -> None:
-        """One sample. A broker that cannot answer yet is looked at again the next time."""
+        """One sample. A broker that cannot respond yet is looked at again the next time."""
         watch, now_ms = self._watch, int(time.time() * 1000)
         lags: dict[str, int | None] = {}
         for group in ("crew", "delays"):

@@ -88,7 +88,7 @@ class Follower:
         return is_over
 
     def epoch_ended(self, request: EpochLookup, leaders: EndOfEpoch) -> None:
-        """The leader's answer to `EpochLookup`."""
+        """The leader's response to `EpochLookup`."""
         if not self._is_over(request):
             return
         end_offset = self.log.end_offset
@@ -117,7 +117,7 @@ class Follower:
         self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def fetched(self, request: ReplicaFetch, result: ReplicaFetched) -> None:
-        """The leader's answer to `ReplicaFetch`."""
+        """The leader's response to `ReplicaFetch`."""
         if not self._is_over(request):
             return
         log = self.log

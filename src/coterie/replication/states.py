@@ -149,7 +149,7 @@ class ReplicaFetch:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFetched:
-    """The answer to a replica's Fetch; ``end_offset``: of the leader's log."""
+    """The response to a replica's Fetch; ``end_offset``: of the leader's log."""
 
     batches: Sequence[Any]
     high_watermark: int

@@ -16,7 +16,7 @@ _KINDS = struct.Struct(">ii")
 
 @dataclass(slots=True)
 class RemotingCommand:
-    """A request or, with the flag's first bit, an answer; ``code`` is a request's or an answer's. ``opaque`` ties them."""
+    """A request or, with the flag's first bit, a response; ``code`` is a request's or a response's. ``opaque`` ties them."""
 
     code: int
     fields: dict[str, str] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class ZooKeeperLogin:
 def connect(
     address: str, session_timeout_ms: int, connection_timeout_ms: int, login: ZooKeeperLogin | None = None
 ) -> Any:
-    """A started kazoo client. Raises Unreachable where the address is none or nobody answers there, ExtraMissing without
+    """A started kazoo client. Raises Unreachable where the address is none or nobody responds there, ExtraMissing without
     kazoo."""
     require("zookeeper", "ZooKeeper")
     from kazoo.client import KazooClient
@@ -108,7 +108,7 @@ class ZooKeeperSession:
         client.add_listener(self._state_changed)
 
     def apply(self, operation: Operation) -> object:
-        """The answer. Raises ZooKeeperError."""
+        """The response. Raises ZooKeeperError."""
         from kazoo import exceptions as kazoo
 
         try:

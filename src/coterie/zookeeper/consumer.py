@@ -259,7 +259,7 @@ class ConsumerMachine(ScriptMachine):
         try:
             yield from self._perform(Create(path, thread))
         except NodeExists:
-            # Ours if an answer was lost on the way; a former session's of ours is about to go and counts as another's.
+            # Ours if a response was lost on the way; a former session's of ours is about to go and counts as another's.
             node: Znode | None = yield from self._perform(Read(path))
             return node is not None and node.mine and node.data == thread
         return True

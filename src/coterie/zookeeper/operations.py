@@ -10,7 +10,7 @@ INVALID_OFFSET = -1  # no offset is kept: the fetcher starts by auto.offset.rese
 
 
 class ZooKeeperError(Exception):
-    """ZooKeeper's answer is no."""
+    """ZooKeeper's response is no."""
 
 
 class NodeExists(ZooKeeperError):

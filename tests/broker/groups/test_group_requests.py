@@ -1,4 +1,4 @@
-"""One API at a time through every version it has, as Kafka's request tests do (scenarios part 4, and the listing of 1.11)."""
+"""One API at a time through every version it has, as Kafka's request tests do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Commits and committed offsets, on a real socket and as verdicts of the machine (scenarios part 3.4, "Committing",
-"Reading committed offsets")."""
+"""Commits and committed offsets, on a real socket and as verdicts of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer in its group, on a real socket (scenarios part 3.3 and 3.4): joins that wait, callbacks, wake-ups, metadata,
+"""A consumer in its group, on a real socket: joins that wait, callbacks, wake-ups, metadata,
 heartbeats while the loop is held, closing. The machine alone is in tests/member."""
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.coordinator import write_queue
-from coterie.coordinator.consumer.steps import lone_step
+from coterie.coordinator.consumer.steps import single_member_step
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.checking.checkers import check_replay
@@ -127,7 +127,7 @@ def _any_step(group: object, events: Sequence[object]) -> str | None:
 
 
 def _anything(group: object, events: Sequence[object]) -> str | None:
-    return lone_step(group, events) or str(getattr(events[0], "member_id", "")) if events else None
+    return single_member_step(group, events) or str(getattr(events[0], "member_id", "")) if events else None
 
 
 @pytest.mark.parametrize("too_broad", [_any_step, _anything])
@@ -135,7 +135,7 @@ def test_a_broader_rule_is_noticed(
     too_broad: Callable[[object, Sequence[object]], str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A release, and the departure of a static member, are not decided beside."""
-    monkeypatch.setattr(write_queue, "lone_step", too_broad)
+    monkeypatch.setattr(write_queue, "single_member_step", too_broad)
     joins = [[(n, JOIN) for n in range(4)], EVERYBODY, EVERYBODY, [(4, JOIN)], EVERYBODY, EVERYBODY, EVERYBODY]
     with pytest.raises(AssertionError):
         tell([(actions_of_round, 1_100) for actions_of_round in joins])

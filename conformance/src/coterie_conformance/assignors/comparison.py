@@ -236,7 +236,7 @@ def compare(
 
 
 def settled(case: AssignmentCase, ask: Callable[[AssignmentCase], Assignment]) -> Assignment:
-    """The assignment; of a cooperative one what it comes to once nothing is held back (scenarios part 2.3)."""
+    """The assignment; of a cooperative one what it comes to once nothing is held back."""
     before: Mapping[str, Owned] = {m.member_id: m.owned for m in case.members}
     for generation in range(4, 9):
         given = ask(case)

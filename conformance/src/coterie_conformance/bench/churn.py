@@ -45,7 +45,7 @@ ROUND_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class ResourceUse:
     """What the process holds when no client is there."""
 
     memory_mb: float
@@ -55,12 +55,12 @@ class Levels:
     log_mb: float
 
     @staticmethod
-    def of(folder: Path) -> Levels:
+    def of(folder: Path) -> ResourceUse:
         """Those of this process now; ``folder`` is the broker's data folder."""
         gc.collect()
         open_files = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
         log_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        return Levels(
+        return ResourceUse(
             round(resident_mb(os.getpid()), 1),
             open_files,
             len(asyncio.all_tasks()),
@@ -69,7 +69,7 @@ class Levels:
         )
 
 
-class Guests:
+class ClientVisits:
     """The visits that clients make: each opens what it needs, works for a second or so, and closes it, or does not."""
 
     def __init__(self, address: str, rng: random.Random) -> None:
@@ -152,22 +152,22 @@ class _Abort(Exception):
 
 
 async def churn(
-    folder: Path, rounds: int, seed: int, report: Callable[[Levels, int], None], round_s: float = ROUND_S
-) -> list[Levels]:
+    folder: Path, rounds: int, seed: int, report: Callable[[ResourceUse, int], None], round_s: float = ROUND_S
+) -> list[ResourceUse]:
     """So many rounds of ``round_s``; ``report`` gets the levels after each and the visits until then."""
     broker = Broker(BrokerSettings(SETTINGS), folder)
     host, port = await broker.start("127.0.0.1", 0)
-    levels: list[Levels] = []
+    levels: list[ResourceUse] = []
     try:
         async with Admin({"bootstrap.servers": f"{host}:{port}"}) as admin:
             for n in range(TOPICS):
                 await admin.create_topic(f"churn-{n}", 4)
-        guests = Guests(f"{host}:{port}", random.Random(seed))
+        guests = ClientVisits(f"{host}:{port}", random.Random(seed))
         for _round in range(rounds):
             until_s = time.monotonic() + round_s
             await asyncio.gather(*(guests.come_and_go(until_s) for _ in range(GUESTS)))
             await asyncio.sleep(SETTLE_S)
-            levels.append(Levels.of(folder))
+            levels.append(ResourceUse.of(folder))
             report(levels[-1], guests.visits)
     finally:
         await broker.stop()

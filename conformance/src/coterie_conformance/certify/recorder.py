@@ -92,7 +92,7 @@ async def record(
 ) -> Recording:
     """Asks the Kafka at that address every story `PASSES` times. Raises KafkaError where it is gone.
 
-    Stories with an answer that varied are asked again with the next, longer wait: what varies at last, varies by nature.
+    Stories with a response that varied are asked again with the next, longer wait: what varies at last, varies by nature.
     """
     await until_the_coordinator_has_loaded(address)
     recording, numbers = Recording(version, list(stories)), itertools.count()

@@ -35,7 +35,7 @@ def ask(name: str, api: str, version: int, connection: str = "main", **body: Any
 
 
 def member(of: str) -> Value:
-    """The member id that the answer to the question ``of`` gave."""
+    """The member id that the response to the question ``of`` gave."""
     return {"@": "id", "of": f"member@{of}", "or": ""}
 
 

@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from coterie_conformance.clients.steps import EVERY_TOPIC_SETTING, GROUP, PARTITIONS, RECORDS, TOPIC, TRANSACTION, step
 
 READ_S = 15.0
-SETTLED_S = 2.0  # a change reaches the brokers of Apache Kafka a moment after its answer
+SETTLED_S = 2.0  # a change reaches the brokers of Apache Kafka a moment after its response
 
 
 async def do(name: str, work: Awaitable[Any]) -> Any:

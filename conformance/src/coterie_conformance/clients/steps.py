@@ -69,7 +69,7 @@ def step(name: str, work: Callable[[], Any]) -> Any:
 
 def until(ask: Callable[[], Any], text: str) -> Any:
     """The result once it holds the text, or after some seconds: a change reaches the brokers of Apache Kafka a moment
-    after its answer."""
+    after its response."""
     end_s = time.monotonic() + SETTLED_S
     while True:
         result = ask()

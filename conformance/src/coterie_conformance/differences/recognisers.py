@@ -30,7 +30,7 @@ class DifferingPart:
     theirs: Any
 
     def codes(self) -> tuple[str, str]:
-        """The error of each whole answer; "" where it has none, or is no answer."""
+        """The error of each whole response; "" where it has none, or there is none."""
         one, other = (a.get("error_code", "") if isinstance(a, dict) else "" for a in (self.ours, self.theirs))
         return one, other
 
@@ -178,12 +178,12 @@ def setting_of_unserved_groups(case: DifferingPart) -> bool:
 
 
 def codes_of(case: DifferingPart) -> set[str]:
-    """The error codes of both answers."""
+    """The error codes of both responses."""
     return set(re.findall("error_code': '([A-Z_]+)'", repr((case.ours, case.theirs))))
 
 
 def code_at(response: Any, path: str) -> str:
-    """The error of the innermost structure on the way to that part of an answer that has one; "" without any."""
+    """The error of the innermost structure on the way to that part of a response that has one; "" without any."""
     from coterie.certify.responses import element_name
 
     code, at = response.get("error_code", "") if isinstance(response, dict) else "", response
@@ -347,7 +347,7 @@ def start_of_the_last(case: DifferingPart) -> bool:
 
 
 def unconvertible(case: DifferingPart) -> bool:
-    """We convert messages down, in an answer that they do not give."""
+    """We convert messages down, in a response that they do not give."""
     failed = case.theirs == "connection closed" or "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
     return failed and case.question.version < BATCHES_FROM and "'magic'" in repr(case.ours)
 

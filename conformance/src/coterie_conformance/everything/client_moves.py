@@ -100,7 +100,7 @@ def _in_epoch(response: str, *, committed: bool) -> list[Step]:
     ]
 
 
-# The first member of each group is classic; it joins by the id that the first answer gives.
+# The first member of each group is classic; it joins by the id that the first response gives.
 _JOINS = [_joined(_C, ""), _joined(_C, _member(0))]
 # The consumer of a group of both protocols: who gets which partition depends on the order of the ids, and each broker makes
 # those of the classic members. This one is behind all of them.

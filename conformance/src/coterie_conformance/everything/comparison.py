@@ -1,7 +1,7 @@
 """A story asked of two brokers: question by question, each answer compared with the other's.
 
 Kafka's own parts agree only after a while: a topic is known to the coordinator later than to the controller, a marker is
-written after its EndTxn was answered. So an answer that only reads is asked for again while the two differ, and one that
+written after its EndTxn was answered. So a response that only reads is asked for again while the two differ, and one that
 says "not yet" is asked for again on its side alone; both for at most ``agree_s``, and much shorter for a kind of difference
 that stayed before.
 """
@@ -58,7 +58,7 @@ class Difference:
         return kind_of(self.question, self.parts[0])
 
     def text(self) -> str:
-        """The question, and up to eight parts of the answer that differ."""
+        """The question, and up to eight parts of the response that differ."""
         lines = [written(self.question)]
         for part in self.parts[:8]:
             lines.append(f"  {part.path or 'answer'}: coterie {_short(part.ours)}, the other {_short(part.theirs)}")
@@ -67,7 +67,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A part of an answer that differs as a row explains: the row's name, the kind of difference, the question; ``lasting``
+    """A part of a response that differs as a row explains: the row's name, the kind of difference, the question; ``lasting``
     as of the row."""
 
     row: str

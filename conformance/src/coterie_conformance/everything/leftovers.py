@@ -1,7 +1,7 @@
 """Users and clients of stories that have ended, in the ZooKeeper of Kafka 2.6.
 
 That version's AdminManager.handleDescribeClientQuotas reads the node of every user, one after the other, unless it is asked for
-one user strictly. A removed quota or credential leaves the node, so that no request makes such an answer fast again.
+one user strictly. A removed quota or credential leaves the node, so that no request makes such a response fast again.
 """
 
 from __future__ import annotations

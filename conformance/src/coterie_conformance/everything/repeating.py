@@ -10,7 +10,7 @@ from coterie.certify.responses import Tree
 
 
 def left_to_ask(question: Question, response: Tree) -> Question:
-    """The question less the partitions of a Produce that the answer has accepted; the question itself of another API, and
+    """The question less the partitions of a Produce that the response has accepted; the question itself of another API, and
     where nothing was accepted or nothing is left."""
     accepted = _accepted(response) if question.api == "Produce" else set()
     left = [
@@ -23,7 +23,7 @@ def left_to_ask(question: Question, response: Tree) -> Question:
 
 
 def merged(before: Tree, after: Tree) -> Tree:
-    """The answer ``after`` with the accepted partitions of the one ``before``, whose order is kept."""
+    """The response ``after`` with the accepted partitions of the one ``before``, whose order is kept."""
     accepted = _accepted(before)
     if not accepted or not isinstance(after, dict):
         return after

@@ -19,7 +19,7 @@ KINDS_OF_A_ROW = 30
 
 
 def scenario(difference: Difference) -> str:
-    """The story up to the question that was answered differently, with both answers."""
+    """The story up to the question that was answered differently, with both responses."""
     names = [question.name for question in difference.story.questions]
     until = difference.story.questions[: names.index(difference.question.name) + 1]
     lines = [f"  {written(question)}" for question in until]

@@ -131,7 +131,7 @@ def full_group_waits(story: DifferingStory, ours: Response, theirs: Response) ->
 
 
 def removed_while_syncing(story: DifferingStory, ours: Response, theirs: Response) -> bool:
-    """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
+    """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without a response."""
     here, there = ours.get("answers", {}), theirs.get("answers", {})
     more = {a: response for a, response in here.items() if a not in there}
     same = all(here.get(a) == response for a, response in there.items())

@@ -67,7 +67,7 @@ class GroupStorySide:
         return self._real.get(symbol, symbol)
 
     def learn(self, actor: str, response: Message) -> str | None:
-        """Names the member id that an answer to JoinGroup gave the actor; returns its symbol."""
+        """Names the member id that a response to JoinGroup gave the actor; returns its symbol."""
         if not isinstance(response, JoinGroupResponse) or not response.member_id:
             return None
         if response.error_code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
@@ -80,7 +80,7 @@ class GroupStorySide:
         return known
 
     async def park(self, actor: str, request: Message, version: int) -> None:
-        """Sends what may wait for its answer; it has left when this returns."""
+        """Sends what may wait for its response; it has left when this returns."""
         await self.connection(actor)
         self.parked[actor] = asyncio.create_task(self.ask(actor, request, version))
         await asyncio.sleep(0)
@@ -91,7 +91,7 @@ class GroupStorySide:
         return response
 
     def plain(self, value: Any, name: str = "") -> Any:
-        """An answer as dictionaries and lists with symbols for member ids."""
+        """A response as dictionaries and lists with symbols for member ids."""
         if isinstance(value, Struct):
             fields = dataclasses.fields(value)  # type: ignore[arg-type]
             return {f.name: self.plain(getattr(value, f.name), f.name) for f in fields if f.name not in LEFT_OUT}

@@ -62,7 +62,7 @@ class StoryTransactions:
         producer_id, epoch = self._producers[name]
         ended = EndTxnRequest(self.transactional_id(name), producer_id, epoch, committed)
         await _until(connection, ended, EndTxnResponse, highest=NEWEST_END)
-        # The marker follows a moment after the answer: until then the next transaction cannot begin.
+        # The marker follows a moment after the response: until then the next transaction cannot begin.
         await _until(
             connection,
             AddOffsetsToTxnRequest(self.transactional_id(name), producer_id, epoch, group),

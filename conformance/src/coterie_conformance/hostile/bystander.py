@@ -2,7 +2,7 @@
 
     python -m coterie_conformance.hostile.bystander HOST PORT FILE
 
-Each line of the file: when the heartbeat was sent and how long its answer took, in seconds. Ends with SIGTERM.
+Each line of the file: when the heartbeat was sent and how long its response took, in seconds. Ends with SIGTERM.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Bystander:
         return [float(line[1]) for line in lines if len(line) == 2 and float(line[0]) + float(line[1]) >= since_s]
 
     def worst_s(self, since_s: float, limit_s: float = SILENT_AFTER_S) -> float:
-        """The longest wait for an answer since then, that of a heartbeat after the call included. Raises
+        """The longest wait for a response since then, that of a heartbeat after the call included. Raises
         BrokerSilentError where none is answered within ``limit_s``."""
         self._wait_for_line(time.time(), limit_s)
         return max(self._latencies_s(since_s))

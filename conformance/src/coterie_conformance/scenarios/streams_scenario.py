@@ -263,7 +263,7 @@ class StreamsScenario(ScenarioRun):
     def _check(self) -> None:
         super()._check()
         loaded = self._loaded().streams_groups
-        groups = {name: group for name, group in self.shard.streams_groups.items() if not group.is_blank()}
+        groups = {name: group for name, group in self.shard.streams_groups.items() if not group.has_no_state()}
         assert groups.keys() == loaded.keys(), f"loaded are {sorted(loaded)}, not {sorted(groups)}"
         for name, group in groups.items():
             for part in _STORED:

@@ -143,7 +143,7 @@ def _transaction(connection: BrokerSocket, committed: bool) -> None:
     fields = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": 0}
     _produce(connection, TRANSACTIONS, _batch(5, 2, attributes=TRANSACTIONAL_BIT, **fields), name)
     _until_no_error(lambda: connection.request(EndTxnRequest(name, *producer, committed), highest=3))
-    time.sleep(1)  # Kafka writes the marker after its answer
+    time.sleep(1)  # Kafka writes the marker after its response
 
 
 def _until_no_error(ask: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The requests of the controller, and of brokers that shut down, as a broker of the cluster answers them."""
+"""The requests of the controller, and of brokers that shut down, as a broker of the cluster serves them."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class FetchSessions:
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self.new_id()
         for _, partition, data in read:
-            # Unlike in later answers an error leaves the watermark of -1 that its data has.
+            # Unlike in later responses an error leaves the watermark of -1 that its data has.
             partition.high_watermark, partition.log_start_offset = data.high_watermark, data.log_start_offset
         partitions = {key: partition for key, partition, _ in read}
         session = CachedFetchSession(session_id, fetch.privileged, fetch.by_id, partitions, now_ms, now_ms)

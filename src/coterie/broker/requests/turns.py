@@ -145,11 +145,11 @@ class _LongRequest:
         if isinstance(step, Message | Pending):
             self.pending.respond_with(step)
         elif step is None:
-            self._turns.add(partial(self._go_on, None))
+            self._turns.add(partial(self._resume, None))
         else:
-            self._turns.aside(step, lambda outcome: self._turns.add(partial(self._go_on, outcome)))
+            self._turns.aside(step, lambda outcome: self._turns.add(partial(self._resume, outcome)))
 
-    def _go_on(self, outcome: Outcome | None) -> None:
+    def _resume(self, outcome: Outcome | None) -> None:
         try:
             step = self._turns.turn(self._work, outcome, self._timed)
         except Exception as error:

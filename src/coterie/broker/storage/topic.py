@@ -201,7 +201,7 @@ class Partition:
         return results[0], effects
 
     def end_of_epoch(self, epoch: int) -> EndOfEpoch:
-        """The answer to OffsetForLeaderEpoch."""
+        """The response to OffsetForLeaderEpoch."""
         epochs = self.log.epochs.cache if self.replica is None else self.replica.log.epochs
         return epochs.end_of(epoch, self.log.end_offset)
 

@@ -316,7 +316,7 @@ class ClusterTransactions:
             self.write_markers()
 
     def _looked(self, topic: str, partitions: set[int] | None) -> None:
-        """ZooKeeper's answer; a partition that it does not have is deleted."""
+        """ZooKeeper's response; a partition that it does not have is deleted."""
         self._looked_up.discard(topic)
         if partitions is None:
             return

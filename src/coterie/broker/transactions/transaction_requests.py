@@ -1,4 +1,4 @@
-"""The requests of transactional producers, and WriteTxnMarkers, as a broker of a cluster answers them: once all replicas in
+"""The requests of transactional producers, and WriteTxnMarkers, as a broker of a cluster serves them: once all replicas in
 sync have what was decided."""
 
 from __future__ import annotations

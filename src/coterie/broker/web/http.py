@@ -75,7 +75,7 @@ class HttpServer:
 
     @web.middleware
     async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """DNS rebinding: a page of another site has its own name lead here, so that the browser takes our answers for that
+        """DNS rebinding: a page of another site has its own name lead here, so that the browser takes our responses for that
         site's. The browser still sends that name."""
         for header in request.headers.getall("Host", []):
             if not is_own_host(header, self._names):

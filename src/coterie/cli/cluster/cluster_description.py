@@ -68,7 +68,7 @@ async def describe_cluster(
 async def until_known(local: LocalCluster, stop: asyncio.Event) -> None:
     """Until each broker knows all of them and a controller, so that a topic can have its replicas on any, and every topic of
     the cluster: a new controller sends the brokers first (KafkaController.onControllerFailover), and until its second
-    UpdateMetadata a broker answers that a topic does not exist. Or for `KNOWN_S`, or until ``stop``."""
+    UpdateMetadata a broker responds that a topic does not exist. Or for `KNOWN_S`, or until ``stop``."""
     end_s = time.monotonic() + KNOWN_S
     topics = await asyncio.to_thread(existing_topics, local.zookeeper)
     for broker in sorted(local.state.brokers):
@@ -77,7 +77,7 @@ async def until_known(local: LocalCluster, stop: asyncio.Event) -> None:
 
 
 def existing_topics(zookeeper: str) -> set[str]:
-    """The topics of a cluster by its ZooKeeper, at HOST:PORT, without those in deletion; none where it does not answer."""
+    """The topics of a cluster by its ZooKeeper, at HOST:PORT, without those in deletion; none where it does not respond."""
     from coterie.controller.nodes import DELETED_TOPICS
     from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
     from coterie.zookeeper.operations import List, ZooKeeperError

@@ -106,7 +106,7 @@ def _in_order(task: str) -> tuple[str, int]:
 
 
 async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[list[GroupRow], list[KafkaError]]:
-    """What `groups list --json` prints, and what of it is missing. Raises KafkaError where no broker answers."""
+    """What `groups list --json` prints, and what of it is missing. Raises KafkaError where no broker responds."""
     from coterie.client import Admin
     from coterie.client.admin_types import Node
 

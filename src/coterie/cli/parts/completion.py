@@ -1,6 +1,6 @@
 """The names that a shell completes: topics and groups of the broker that the command line names so far.
 
-A broker that does not answer at once has none, without a word: the shell shows what is printed here.
+A broker that does not respond at once has none, without a word: the shell shows what is printed here.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def require_spark() -> None:
 
 
 def reach(client: Mapping[str, str]) -> None:
-    """Fails at once where no broker answers or accepts the client: a job would wait for a broker, since brokers restart."""
+    """Fails at once where no broker responds or accepts the client: a job would wait for a broker, since brokers restart."""
     from coterie.client import Admin
 
     async def call() -> None:

@@ -45,7 +45,7 @@ class _Incoming(io.RawIOBase):
 
 
 class BrokerSocket:
-    """Raises KafkaError NETWORK_EXCEPTION when nobody answers there, and what a login is refused with."""
+    """Raises KafkaError NETWORK_EXCEPTION when nobody responds there, and what a login is refused with."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class BrokerSocket:
         return self.versions.choose(request)
 
     def request(self, request: Message, *, highest: int | None = None) -> Any:
-        """The answer. Raises KafkaError NETWORK_EXCEPTION."""
+        """The response. Raises KafkaError NETWORK_EXCEPTION."""
         return self.receive(self.send(request, highest=highest))
 
     def send(self, request: Message, *, highest: int | None = None) -> Awaited:
@@ -106,7 +106,7 @@ class BrokerSocket:
         return response_type(request), version
 
     def receive(self, awaited: Awaited) -> Any:
-        """The answer to the oldest request that was only sent. Raises KafkaError NETWORK_EXCEPTION."""
+        """The response to the oldest request that was only sent. Raises KafkaError NETWORK_EXCEPTION."""
         try:
             return decode_response(awaited[0], self._frame(), awaited[1])
         except WireError as error:
@@ -164,13 +164,13 @@ class Sockets:
     opened: dict[Address, BrokerSocket] = field(default_factory=dict)
 
     def at(self, address: Address) -> BrokerSocket:
-        """Raises KafkaError where no broker answers there."""
+        """Raises KafkaError where no broker responds there."""
         if address not in self.opened:
             self.opened[address] = self.open_socket(address)
         return self.opened[address]
 
     def any(self, addresses: Iterable[Address]) -> BrokerSocket:
-        """The first of these, at least one, where a broker answers. Raises KafkaError where none does."""
+        """The first of these, at least one, where a broker responds. Raises KafkaError where none does."""
         failed: KafkaError | None = None
         for address in addresses:
             try:

@@ -34,7 +34,7 @@ from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRespo
 
 M = TypeVar("M", bound=Message)
 DATA, COORDINATOR = "data", "coordinator"  # the purposes of connections
-NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not answer
+NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not respond
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
 
 
@@ -67,7 +67,7 @@ class Cluster:
             raise RuntimeError("the event loop of this client is closed; make a new client in the loop that runs now")
 
     async def any_connection(self) -> Connection:
-        """A connection to whichever broker answers within request.timeout.ms. Raises KafkaError."""
+        """A connection to whichever broker responds within request.timeout.ms. Raises KafkaError."""
         self.require_loop()
         try:
             async with asyncio.timeout(self.timeout_s):

@@ -64,7 +64,7 @@ class Connection(FrameReceiver):
     async def connect(
         cls, host: str, port: int, client_id: str, timeout_s: float, security: Security = PLAINTEXT
     ) -> Connection:
-        """Raises KafkaError NETWORK_EXCEPTION when nobody answers there, or what answers is no broker, and what a login is
+        """Raises KafkaError NETWORK_EXCEPTION when nobody responds there, or what answers is no broker, and what a login is
         refused with."""
         loop, connection, context = asyncio.get_running_loop(), cls(client_id), security.context()
         try:
@@ -231,7 +231,7 @@ class Connection(FrameReceiver):
         self._timer = loop.call_at(due_s, self._look_for_overdue)
 
     def _look_for_overdue(self) -> None:
-        """As in Kafka's NetworkClient, what is silent for so long may be half-open and never answer again: one request that is
+        """As in Kafka's NetworkClient, what is silent for so long may be half-open and never respond again: one request that is
         overdue ends the connection, also one whose caller was cancelled."""
         loop = asyncio.get_running_loop()
         self._timer, self._timer_due_s = None, NEVER_S

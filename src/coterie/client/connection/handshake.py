@@ -34,7 +34,7 @@ def encoded(correlation_id: int, client_id: str, request: Message, version: int)
 
 
 def response_type(request: Message) -> Any:
-    """The class of a request's answer, which is of the same module."""
+    """The class of a request's response, which is of the same module."""
     kind = type(request)
     return getattr(sys.modules[kind.__module__], f"{kind.__name__.removesuffix('Request')}Response")
 

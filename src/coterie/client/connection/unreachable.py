@@ -11,7 +11,7 @@ from coterie.client.errors import KafkaError, SslAuthenticationError
 from coterie.wire.errors import ErrorCode
 from coterie.wire.primitives import WireError
 
-# What opening a connection and the first answers may raise. Of a host or port that is none: ValueError (a NUL, no IDNA) and
+# What opening a connection and the first responses may raise. Of a host or port that is none: ValueError (a NUL, no IDNA) and
 # OverflowError; of responses that cannot be read: WireError, a ValueError.
 UNREACHABLE = (OSError, OverflowError, ValueError)
 

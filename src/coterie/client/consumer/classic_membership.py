@@ -9,7 +9,7 @@ from collections.abc import Callable
 from coterie.assignors import ASSIGNORS, AssignableTopics, Assignor
 from coterie.assignors.blobs import decode_assignment
 from coterie.client.connection.cluster import Cluster, TopicInfo
-from coterie.client.consumer.membership import Membership, now_ms
+from coterie.client.consumer.membership import REFUSED_TOPIC, Membership, now_ms
 from coterie.client.errors import ConfigError, KafkaError, error_about
 from coterie.client.lint.lint import STATIC_FROM
 from coterie.client.settings.settings import ClientSettings
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 JOIN_GRACE_S = 5.0  # beyond the rebalance timeout, in which a JoinGroup may wait for the whole group
 LONGEST_S = 2**31 / 1000
-_REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _COUNTED = {JoinGroupResponse: "joins", SyncGroupResponse: "syncs", HeartbeatResponse: "heartbeats"}
 _OVERDUE = "poll was not called for max.poll.interval.ms"
 
@@ -153,7 +152,7 @@ class ClassicMembership(Membership):
         try:
             infos = await self._cluster.topics(effect.topics, create=create)
             for name in effect.topics & self.machine.topics:
-                if name in infos and infos[name].error in _REFUSED_TOPIC:
+                if name in infos and infos[name].error in REFUSED_TOPIC:
                     self._complain(error_about(infos[name].error, f"topic {name}"))
         except KafkaError as error:
             if not error.retriable:

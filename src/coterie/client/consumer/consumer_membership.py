@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from coterie.client.connection.cluster import Cluster
-from coterie.client.consumer.membership import Membership, now_ms
+from coterie.client.consumer.membership import REFUSED_TOPIC, Membership, now_ms
 from coterie.client.errors import KafkaError, error_about
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import SubscriptionPattern
@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 REGEX_FROM = 1  # the version of ConsumerGroupHeartbeat
 _DEFAULT = GroupMembershipOperation.DEFAULT
-_REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
 
 def consumer_member_config(settings: ClientSettings, group_id: str) -> ConsumerMemberConfig:
@@ -154,5 +153,5 @@ class ConsumerMembership(Membership):
                 self._complain(error)
             return
         for name, info in infos.items():
-            if info.error in _REFUSED_TOPIC:
+            if info.error in REFUSED_TOPIC:
                 self._complain(error_about(info.error, f"topic {name}"))

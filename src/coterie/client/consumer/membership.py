@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 METADATA_CHECK_S = 1.0
 REBALANCE_S = 10.0  # in which a rebalance is over, unless a member is missing
+REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 END_S = 0.5  # in which cancelled tasks must end
 
 

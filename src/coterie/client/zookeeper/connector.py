@@ -108,7 +108,7 @@ class ZooKeeperConsumer:
         self._inbox.put(self.machine.commit)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Commits if that is automatic, gives everything back, and ends the streams. Where ZooKeeper does not answer in
+        """Commits if that is automatic, gives everything back, and ends the streams. Where ZooKeeper does not respond in
         time, the session's end gives it back."""
         self._inbox.put(self.machine.close)
         self._thread.join(timeout_s)

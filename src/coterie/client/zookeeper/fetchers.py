@@ -116,7 +116,7 @@ class FetcherManager:
         return homeless
 
     def _leaders(self, topics: set[str]) -> tuple[dict[tuple[str, int], Address], str]:
-        """From whichever broker answers, with the reason why one may lack; empty if none does."""
+        """From whichever broker responds, with the reason why one may lack; empty if none does."""
         known = ClusterMetadata(metadata_max_age_ms=0)
         why = "no broker is registered in ZooKeeper"
         for host, port in self._brokers() if topics else ():

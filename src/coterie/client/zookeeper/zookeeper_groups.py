@@ -56,7 +56,7 @@ class Migrated:
 
 
 class ZooKeeperGroups:
-    """Use as a context manager. Raises KafkaError where ZooKeeper does not answer or holds data that cannot be read."""
+    """Use as a context manager. Raises KafkaError where ZooKeeper does not respond or holds data that cannot be read."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -1,4 +1,4 @@
-"""OffsetCommit in bytes' terms: the request of some offsets, and what its response amounts to."""
+"""Encodes OffsetCommit for some offsets, and reads its response."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ NEVER_FAILED_MS = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One fetched batch; ``data`` is that of the whole answer, or the batch made of an old message. ``skipped``: nothing in it
-    is for the reader."""
+    """One fetched batch; ``data`` is that of the whole response, or the batch made of an old message. ``skipped``: nothing in
+    it is for the reader."""
 
     data: bytes
     at: int

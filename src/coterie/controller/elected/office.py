@@ -36,7 +36,7 @@ from coterie.zookeeper.operations import Corrupt, List, Read, Znode
 REBALANCED_FIRST_MS = 5_000  # auto.leader.rebalance.enable, after the election
 
 
-class Office:
+class ActiveController:
     """``view``: the cluster as this controller knows it. Kafka's KafkaController, but for its elections, topics, deletions and
     reassignments, which are rooms of their own."""
 

@@ -194,7 +194,7 @@ class ConsumerGroup(GroupOffsets):
         """The group epoch: as a classic group's generation it never falls."""
         return self.group_epoch
 
-    def is_blank(self) -> bool:
+    def has_no_state(self) -> bool:
         """No record of it is in the log: equal to a group that never existed."""
         kept = self.members or self.offsets or self.pending_offsets
         return not kept and self.group_epoch == self.assignment_epoch == INITIAL_EPOCH

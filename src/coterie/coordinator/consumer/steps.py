@@ -77,7 +77,7 @@ def reconciled(
     return current
 
 
-def lone_step(group: object, events: Sequence[object]) -> str | None:
+def single_member_step(group: object, events: Sequence[object]) -> str | None:
     """The member id of a consumer whose step towards the target is all that happens, and which releases no partition by it: a
     decision for another member is the same before this one is kept as after it, unless that computes a new target. The parts
     of one target share no partition, so nobody waits for what the member takes."""

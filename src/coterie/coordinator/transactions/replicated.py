@@ -61,7 +61,7 @@ TransactionCommand = InitProducer | AddToTransaction | EndTransaction
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """The answer to the request of that token; the producer id and epoch of InitProducer and of an end of version 2."""
+    """The response to the request of that token; the producer id and epoch of InitProducer and of an end of version 2."""
 
     token: object
     code: ErrorCode = ErrorCode.NONE
@@ -117,7 +117,7 @@ class ReplicatedTransactions:
     # -- requests -------------------------------------------------------------------------------------------------------
 
     def submit(self, command: TransactionCommand, token: object, now_ms: int) -> list[TransactionEffect]:
-        """The answer is among these effects, or among those of `kept`."""
+        """The response is among these effects, or among those of `kept`."""
         try:
             state, result = self._decide(command, token, now_ms)
         except Refusal as refusal:

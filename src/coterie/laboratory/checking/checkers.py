@@ -14,7 +14,7 @@ from coterie.coordinator.state import LEGAL_PREDECESSORS, Group, Phase, Token
 
 
 class Ledger:
-    """The tokens of requests: each is answered exactly once."""
+    """The tokens of requests: each has exactly one response."""
 
     def __init__(self) -> None:
         self.open: set[Token] = set()

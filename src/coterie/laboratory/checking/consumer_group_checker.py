@@ -80,7 +80,7 @@ class EpochChecker:
 def check_loaded(shard: Shard, again: Shard) -> None:
     """``again``, loaded from the log, has each group of the consumer protocol as it is."""
     for group_id, group in shard.consumer_groups.items():
-        if group.is_blank():
+        if group.has_no_state():
             continue
         loaded = again.consumer_groups.get(group_id)
         assert loaded is not None, f"{group_id} is not in the log"

@@ -47,7 +47,7 @@ class RemotingTraffic(Traffic):
         self._sizes: dict[tuple[int, int], int] = {}
 
     def command(self, command: RemotingCommand, response_bytes: int = 0) -> None:
-        """A request of that kind, and its answer if it has one. Requests of a kind are of about one size."""
+        """A request of that kind, and its response if it has one. Requests of a kind are of about one size."""
         key = command.code, len(command.body)
         if key not in self._sizes:
             self._sizes[key] = len(encode(command))
@@ -74,7 +74,7 @@ class SimulatedBroker:
         self._scanning = False
 
     def ready_ms(self) -> int:
-        """When the answer to what comes now leaves."""
+        """When the response to what comes now leaves."""
         self._service.serve()
         return self._service.ready_ms()
 

@@ -39,7 +39,7 @@ class ScriptActor(ABC):
 
     @abstractmethod
     def perform(self, effect: Any) -> tuple[object, int]:
-        """The server's side of an effect: its answer, an exception if it refuses, and when it leaves there."""
+        """The server's side of an effect: its response, an exception if it refuses, and when it leaves there."""
 
     @abstractmethod
     def unreachable(self) -> Exception:

@@ -68,7 +68,7 @@ class ZooKeeperActor(ScriptActor):
         return self._session.number
 
     def pings(self) -> tuple[int, int]:
-        """Messages and bytes of an idle client since it began: a ping each third of its timeout, and its answer."""
+        """Messages and bytes of an idle client since it began: a ping each third of its timeout, and its response."""
         pings = (self.world.now_ms - self._started_ms) * 3 // self.session_timeout_ms
         return 2 * pings, PING_BYTES * pings
 

@@ -142,7 +142,7 @@ class ZooKeeperServer:
     # -- operations -----------------------------------------------------------------------------------------------------
 
     def apply(self, session: Session, operation: Operation) -> object:
-        """The answer. Raises ZooKeeperError."""
+        """The response. Raises ZooKeeperError."""
         if session.expired:
             raise SessionExpired
         match operation:

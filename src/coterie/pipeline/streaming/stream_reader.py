@@ -125,7 +125,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connected().latest(start, self._limits(limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The ends of the logs, for the progress of the query; None while no broker answers."""
+        """The ends of the logs, for the progress of the query; None while no broker responds."""
         with contextlib.suppress(KafkaError):
             return self._connected().report()
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from coterie.broker.requests.pending import Pending
 from coterie.controller import encoding, nodes
-from coterie.controller.elected.office import Office
+from coterie.controller.elected.office import ActiveController
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, StoppedReplica
@@ -121,12 +121,12 @@ def test_handle_illegal_state_exception(monkeypatch: pytest.MonkeyPatch, caplog:
         failures: list[Exception] = []
         monkeypatch.setattr(first.member, "_report_failure", failures.append)
 
-        def defective(office: Office, path: str) -> Steps[None]:
+        def defective(office: ActiveController, path: str) -> Steps[None]:
             raise AssertionError("a defect")
             yield
 
         with monkeypatch.context() as patch, caplog.at_level(logging.CRITICAL):
-            patch.setattr(Office, "_changed", defective)
+            patch.setattr(ActiveController, "_changed", defective)
             cluster.create_topic({0: (1, 2, 3)})
             await until(lambda: failures, "the failure")
         assert [str(failure) for failure in failures] == ["a defect"]

@@ -335,7 +335,7 @@ def values_of_kind(kind: FieldType, nullable: bool) -> dict[str, Value]:
 
 
 # Classes of one api that are not asked: of any field, or, with the field's path in front, of that field. Other stories would
-# change the answer, or be changed by it.
+# change the response, or be changed by it.
 SHARED = {
     ("Fetch", "internal"): "other stories' groups write there",
     ("ListOffsets", "internal"): "the same",

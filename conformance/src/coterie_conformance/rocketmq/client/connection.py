@@ -34,7 +34,7 @@ class RemotingConnection:
         self._lock = asyncio.Lock()
 
     async def invoke(self, command: RemotingCommand, timeout_s: float | None = None) -> RemotingCommand:
-        """The answer, whatever its code. Raises RocketMQError for a fault."""
+        """The response, whatever its code. Raises RocketMQError for a fault."""
         await self._open()
         assert self._writer is not None
         self._opaque += 1
@@ -51,7 +51,7 @@ class RemotingConnection:
             self._waiting.pop(command.opaque, None)
 
     async def send(self, command: RemotingCommand) -> None:
-        """One way: nobody answers. Raises RocketMQError."""
+        """One way: nobody responds. Raises RocketMQError."""
         await self._open()
         assert self._writer is not None
         self._opaque += 1

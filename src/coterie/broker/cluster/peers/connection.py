@@ -13,7 +13,7 @@ from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
-# Of a peer that does not answer, or not as a broker.
+# Of a peer that does not respond, or not as a broker.
 PEER_FAILED = (OSError, EOFError, WireError)
 
 

@@ -49,7 +49,7 @@ def fetch(config: ClusterConfig) -> FetchRequest:
 
 
 def fetched(row: PartitionData) -> ReplicaFetched:
-    """The leader's answer for one partition; batches are bytes."""
+    """The leader's response for one partition; batches are bytes."""
     batches = [row.records] if row.records else []
     return ReplicaFetched(batches, row.high_watermark, row.log_start_offset, UNKNOWN_END)
 

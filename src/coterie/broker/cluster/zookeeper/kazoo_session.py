@@ -27,7 +27,7 @@ class KazooSession:
     async def open(
         self, address: str, session_timeout_ms: int, connection_timeout_ms: int, login: ZooKeeperLogin | None = None
     ) -> KazooSession:
-        """Raises Unreachable where nobody answers, ExtraMissing without kazoo."""
+        """Raises Unreachable where nobody responds, ExtraMissing without kazoo."""
         client = await self._in_thread(connect, address, session_timeout_ms, connection_timeout_ms, login)
         events = self._events
         of_state = {"LOST": events.expired, "SUSPENDED": events.suspended, "CONNECTED": events.connected}

@@ -75,7 +75,7 @@ def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, ca
 
 
 def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> Message | Pending:
-    """The committed offsets of groups; one that is named twice is answered once."""
+    """The committed offsets of groups; one that is named twice has one response."""
     return broker.turns.run_many(len(request.groups), _offset_fetch(broker, request, call.api_version))
 
 

@@ -1,4 +1,4 @@
-"""ExplainGroup (key 30000): coterie's own, never advertised. The answer is one JSON document, the same as over HTTP, made
+"""ExplainGroup (key 30000): coterie's own, never advertised. The response is one JSON document, the same as over HTTP, made
 by `broker.explanation`.
 """
 
