@@ -58,6 +58,33 @@ def test_a_consumer_groups_partitions_move_one_by_one_within_a_band() -> None:
     assert timeline.rebalances[1].why == f"{ben} joined"
 
 
+def test_a_share_groups_lane_has_all_owners_at_once() -> None:
+    """Ben joins anna at the same partitions, and leaves: one spell of both, between those of anna alone."""
+
+    def line(time_ms: int, event: str, members: int, *owners: str, **fields: Any) -> JournalLine:
+        of = {member: {"t": [0, 1]} for member in owners}
+        return JournalLine(time_ms, "crew", 2, event, "Stable", "Stable", members=members, owners=of, **fields)
+
+    made = JournalTimeline("crew")
+    left = [{"kind": "member_left", "member_id": BEN, "client_id": "ben"}]
+    for each in (
+        line(1, "member_reconciled", 1, ANNA, member=ANNA, member_epoch=2),
+        line(5_000, "member_reconciled", 2, ANNA, BEN, member=BEN, member_epoch=2),
+        line(9_000, "member_removed", 1, ANNA, causes=left),
+        line(12_000, "member_removed", 0, causes=[{"kind": "member_left", "member_id": ANNA}]),
+    ):
+        made.add(each)
+    timeline = made.timeline
+    both = f"{ANNA} + {BEN}"
+    spells = [(timeline.lanes[s.lane][1], timeline.owners[s.owner], s.from_ms, s.until_ms) for s in timeline.owned]
+    assert spells == [
+        (number, owner, *times)
+        for owner, times in ((ANNA, (1, 5_000)), (both, (5_000, 9_000)), (ANNA, (9_000, 12_000)))
+        for number in (0, 1)
+    ]
+    assert timeline.unowned == []
+
+
 def applied(document: dict[str, Any], changes: dict[str, Any]) -> None:
     """As `timeline_model.js` applies changes."""
     for name in ("lanes", "owners", "unowned", "moments"):

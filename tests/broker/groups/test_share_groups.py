@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from coterie.cli.groups.groups import groups
 from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
@@ -182,3 +183,16 @@ def test_the_admin_describes_and_explains_a_share_group() -> None:
         assert "share" in shown["list"].output
         assert "GROUP_ID_NOT_FOUND" not in shown["list"].output
         assert "every member has its part of the target assignment" in shown["why g"].output
+
+
+def test_a_lane_of_the_timeline_has_both_members() -> None:
+    with LocalBroker({"group.share.assignment.interval.ms": "0"}) as broker:
+        broker.create_topic("t", 2)
+        socket = BrokerSocket(broker.host, broker.port)
+        joined(socket, "m")
+        joined(socket, "n")
+        socket.close()
+        timeline = JournalTimeline("g")
+        for line in broker.journal:
+            timeline.add(line)
+        assert timeline.timeline.owners[-1] == "coterie-m + coterie-n"

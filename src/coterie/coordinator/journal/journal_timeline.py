@@ -194,6 +194,9 @@ class JournalTimeline:
 
     def _removed(self, line: JournalLine) -> None:
         self._joined(line)
+        if line.owners is not None:
+            self._shared(line)
+            return
         if line.moved_count is not None:  # of a consumer group
             self._moved(line)
             return
@@ -223,7 +226,9 @@ class JournalTimeline:
             self._band.phase_begins(RECONCILING, line.time_ms)
 
     def _reconciled(self, line: JournalLine) -> None:
-        if line.event == "member_reconciled":
+        if line.owners is not None:
+            self._shared(line)
+        elif line.event == "member_reconciled":
             self._moved(line)
         if line.member is not None and line.member_epoch == line.generation:
             self._reached.add(line.member)
@@ -246,6 +251,21 @@ class JournalTimeline:
                 self._owners.took(self._name(move["to"]), [partition])
                 self._times.regained(partition, now_ms)
                 self._take(partition, self._name(move["to"]), now_ms)
+
+    # -- a share group (KIP-932) --------------------------------------------------------------------------------------------
+
+    def _shared(self, line: JournalLine) -> None:
+        """Several members have a partition at once: its lane's spell is that of all of them."""
+        members: dict[Partition, list[str]] = {}
+        for member, topics in (line.owners or {}).items():
+            for topic, numbers in topics.items():
+                for number in numbers:
+                    members.setdefault((topic, number), []).append(self._name(member))
+        owners = {partition: " + ".join(sorted(names)) for partition, names in members.items()}
+        self._hand_over(owners, line.time_ms)
+        for change in self._owners.assigned(owners):
+            if change.owner is None and line.members:
+                self._times.lost(change.partition, line.time_ms)
 
     # -- what else happens --------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ terminal's (`console/lanes`). `journal_timeline` makes it from a journal, `conso
 
 - An *owner* is a member id, behind its client id where that does not begin it, or the `group.instance.id` of a static member,
   which it keeps over its restarts (`owner_name`).
+- Members of a share group (KIP-932) have a partition together: its owner is all of them, `a + b`.
 - A *spell* of ownership lasts until the partition is unowned or has another owner. Where an eager rebalance returns a partition
   to its owner the spell goes on, and the unowned time lies over it.
 - *Unowned* and *undetected* are `machines.ownership`'s.

@@ -37,6 +37,12 @@ function furnish(row) {
   row.cells.rebalance.append(row.at, " ", row.why);
 }
 
+/** A kind that has a text, or the protocol type of a group of another kind. */
+function kindText(kind) {
+  const name = `kind.${kind}`, known = text(name);
+  return known === name ? visible(kind) : known;
+}
+
 function fill(cells, group, row) {
   if (!row.link) furnish(row);
   row.at.textContent = group.rebalance_ms === null ? "–" : ago(group.rebalance_ms);
@@ -49,7 +55,7 @@ function fill(cells, group, row) {
   row.marks.replaceChildren(...group.marks.map((mark) => element("span", `mark ${mark}`, text(`mark.${mark}`))));
   row.state.textContent = group.state;
   row.state.dataset.state = group.state;
-  row.kind.textContent = visible(group.kind);
+  row.kind.textContent = kindText(group.kind);
   cells.members.textContent = number(group.members);
   cells.generation.textContent = number(group.generation);
   cells.lag.textContent = number(group.lag);
