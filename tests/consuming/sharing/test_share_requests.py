@@ -53,7 +53,7 @@ def test_an_error_of_carried_acknowledgements_ends_them() -> None:
 
 
 def test_a_new_session_carries_no_acknowledgements() -> None:
-    """testPiggybackAcknowledgementsOnInitialShareSessionError"""
+    """testPiggybackAcknowledgementsOnInitialShareSessionError testNextAcknowledgementsClearedOnInvalidRequest"""
     peer = SharePeer()
     peer.with_session(T0)
     peer.machine.want()

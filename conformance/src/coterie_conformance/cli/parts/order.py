@@ -33,7 +33,7 @@ ORDER: dict[str, PartInOrder] = {
     "tools": PartInOrder("administration", 8),
     "clients": PartInOrder("administration, as other clients use it", 9),
     "members": PartInOrder("how members of KIP-848 lose and get partitions", 5),
-    "share-clients": PartInOrder("a rule of share groups, the share consumer", 6),
+    "share-clients": PartInOrder("a rule of share groups, the share consumer", 10),
     "observe": PartInOrder("a rule of the observer, what the proxy sees of groups", 4),
     "proxy": PartInOrder("what passes the proxy", 8),
     "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 4),
