@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Services
 from coterie.broker.requests.calls import Call as BrokerCall
 from coterie.client import Admin, Consumer, KafkaError, NewTopic
 from coterie.client.admin.each import Each
-from coterie.testing import ErrorCode, LocalBroker
+from coterie.testing import ErrorCode, LocalBroker, simulate
 from coterie.testing.faults import API_KEYS
-from coterie.wire.messages.topics.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopicResult, CreateTopicsResponse
 
 QUICK = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 5}
 TIMES = 3
@@ -240,15 +241,14 @@ def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> N
     asyncio.run(story())
 
 
-def test_what_the_quota_of_changes_refuses_is_asked_for_again_alone(coterie_broker: LocalBroker) -> None:
+def test_what_the_quota_of_changes_refuses_is_requested_again_alone() -> None:
     """testCreateTopicsRetryThrottlingExceptionWhenEnabled, testCreateTopicsDontRetryThrottlingExceptionWhenDisabled: after
     default.api.timeout.ms the refusal is that of the key alone."""
     requested: list[list[str]] = []
-    handlers, refused = coterie_broker.broker.handlers, "b"
-    key = API_KEYS["CreateTopics"]
-    create = handlers[key]
+    refused, key = "b", API_KEYS["CreateTopics"]
+    create = HANDLERS[key]
 
-    def throttled(broker: Services, request: CreateTopicsRequest, call: BrokerCall) -> object:
+    def throttled(broker: Services, request: Any, call: BrokerCall) -> CreateTopicsResponse:
         names = [topic.name for topic in request.topics]
         requested.append(names)
         request.topics = [topic for topic in request.topics if topic.name != refused]
@@ -258,11 +258,9 @@ def test_what_the_quota_of_changes_refuses_is_asked_for_again_alone(coterie_brok
             response.topics.append(CreatableTopicResult(refused, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
         return response
 
-    handlers[key] = throttled  # type: ignore[assignment]
-
-    async def story() -> None:
+    async def story(address: str) -> None:
         nonlocal refused
-        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 60} | QUICK
+        given = {"bootstrap.servers": address, "default.api.timeout.ms": 60} | QUICK
         async with asyncio.timeout(20), Admin(given) as admin:
             futures = admin.each.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
             await futures["a"]
@@ -273,4 +271,7 @@ def test_what_the_quota_of_changes_refuses_is_asked_for_again_alone(coterie_brok
             refused = ""
             await admin.create_topic("b", 1)
 
-    asyncio.run(story())
+    with simulate() as world:
+        broker = world.broker()
+        broker.broker.handlers = HANDLERS | {key: throttled}
+        world.run(story(broker.bootstrap_servers))
