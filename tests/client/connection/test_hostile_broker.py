@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.connection.connection import Connection
+from coterie.testing import simulate
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decoder, encoder
 from coterie.wire.errors import ErrorCode
@@ -148,15 +149,17 @@ METHODS: dict[str, Callable[[Settings], Awaitable[None]]] = {
         lambda a: a.each.remove_members_from_consumer_group("g", ["m"])
     ),
     "each.delete_records": with_admin(lambda a: a.each.delete_records({T0: 1})),
-    "BrokerSocket": over_a_socket,
 }
+
+
+BLOCKING = {"BrokerSocket": over_a_socket}  # in a thread, and so in real time
 
 
 async def ended(name: str, settings: Settings) -> str:
     """Nothing where the method ended as it may, else how it ended."""
     try:
         async with asyncio.timeout(END_S):
-            await METHODS[name](settings)
+            await (METHODS | BLOCKING)[name](settings)
     except KafkaError:
         return ""
     except BaseException as error:
@@ -174,16 +177,23 @@ async def longest_turn_s(stop: asyncio.Event) -> float:
     return longest_s
 
 
-async def all_methods(broker: FakeBroker) -> None:
+async def all_methods(broker: FakeBroker, names: Collection[str] = METHODS) -> None:
     stop = asyncio.Event()
     async with misbehaving(broker):
         watch = asyncio.create_task(longest_turn_s(stop))
         settings = QUICK | {"bootstrap.servers": broker.bootstrap_servers}
-        results = await asyncio.gather(*(ended(name, settings) for name in METHODS))
+        results = await asyncio.gather(*(ended(name, settings) for name in names))
         stop.set()
         longest_s = await watch
     assert not any(results), "\n".join(filter(None, results))
     assert longest_s < HELD_S
+
+
+def in_virtual_time(broker: FakeBroker) -> None:
+    """Every method at once; then the blocking socket, whose threads no virtual time drives."""
+    with simulate(seed=1) as world:
+        world.run(all_methods(broker), 2 * END_S)
+    asyncio.run(all_methods(broker, BLOCKING))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -201,19 +211,19 @@ def after_the_way(response: Response) -> Response:
 
 @pytest.mark.parametrize("what", RESPONSES)
 def test_every_answer_is_so(what: str) -> None:
-    asyncio.run(all_methods(FakeBroker(RESPONSES[what])))
+    in_virtual_time(FakeBroker(RESPONSES[what]))
 
 
 @pytest.mark.parametrize("what", RESPONSES)
 def test_every_answer_but_those_that_lead_to_the_broker_is_so(what: str) -> None:
     broker = FakeBroker(after_the_way(RESPONSES[what]))
-    asyncio.run(all_methods(broker))
+    in_virtual_time(broker)
     assert broker.requested.keys() - WAYS, "no client got as far"
 
 
 @pytest.mark.parametrize("what", LIES)
 def test_versions_and_addresses_are_so(what: str) -> None:
-    asyncio.run(all_methods(FakeBroker(LIES[what])))
+    in_virtual_time(FakeBroker(LIES[what]))
 
 
 @pytest.mark.parametrize(
@@ -225,12 +235,12 @@ def test_versions_and_addresses_are_so(what: str) -> None:
     ],
 )
 def test_a_greeting_is_no_answer(broker: FakeBroker) -> None:
-    asyncio.run(all_methods(broker))
+    in_virtual_time(broker)
 
 
 def test_the_check_finds_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait without end, another exception, a loop that is held."""
-    asyncio.run(all_methods(FakeBroker(honest)))
+    in_virtual_time(FakeBroker(honest))
     monkeypatch.setattr("tests.client.connection.test_hostile_broker.END_S", 1.0)
 
     async def forever(settings: Settings) -> None:
@@ -247,7 +257,7 @@ def test_the_check_finds_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> N
     for broken in (forever, raising, holding):
         monkeypatch.setitem(METHODS, "send", broken)
         with pytest.raises(AssertionError):
-            asyncio.run(all_methods(FakeBroker(RESPONSES["close"])))
+            in_virtual_time(FakeBroker(RESPONSES["close"]))
 
 
 @pytest.mark.parametrize("what", ["silence", "close", "a size of -1"])
