@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from coterie.records import columnar, compiled, compression, decoding
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, read_header
 from coterie.records.compression import CompressionError, UncompressedTooLarge
-from coterie.records.decoding import decode_keys_and_values, decode_records
+from coterie.records.decoding import decode_keys_and_values, decode_lines, decode_records
 from coterie.records.encoding import encode_batch, sealed
 from coterie.records.walking import walk, walk_each
 from coterie.wire.primitives import write_varint
@@ -100,7 +100,10 @@ def check_all(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(compiled, "ROWS_COMPILED", is_compiled)
             pairs = verdict(lambda: decode_keys_and_values(data, 0, header))
+            lines = verdict(lambda: decode_lines(data, 0, header, -(2**63), 2**31, 8))
         assert pairs == (REFUSED if refused else [(r.key, r.value, r.timestamp) for r in records])
+        assert refused or b"".join(piece.data for piece in lines) == b"".join((r.value or b"") + b"\n" for r in records)
+        assert (lines == REFUSED) == refused
 
 
 @given(st.randoms(use_true_random=False))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 import time
-from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +23,7 @@ from coterie.cli.parts.invocation import (
     settings_option,
 )
 from coterie.cli.parts.ranges import IntegerRange
-from coterie.console.terminal import OutputFailed, is_terminal, write_json, write_line, write_value, write_values
+from coterie.console.terminal import OutputFailed, is_terminal, write_bytes, write_json, write_line, write_value
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import ConsumedRecord
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms
 LOOK_AGAIN_S = 0.5
-AT_ONCE, PIECE_BYTES = 5_000, 65_536  # records of a poll, and values that are one write: what a pipe holds
+POLL_MS, AT_ONCE = 200, 5_000  # records of a poll, where each is written by itself
 
 
 @click.command(
@@ -143,6 +141,7 @@ async def _read(
     as_json: bool,
 ) -> None:
     from coterie.client import Consumer
+    from coterie.client.consumer.value_lines import returns_bytes, write_lines
     from coterie.runtime.allocator import keep_freed_memory
 
     keep_freed_memory()
@@ -152,6 +151,7 @@ async def _read(
             consumer.subscribe([topic])
         elif not await _assign(consumer, settings, topic, stop, timeout_ms):
             return
+        are_lines = not as_json and not is_terminal() and returns_bytes(consumer)
         notice_s: float | None = last + JOIN_NOTICE_S
         while not stop.is_set() and (limit is None or shown < limit):
             if consumer.assignment():
@@ -163,11 +163,15 @@ async def _read(
                     f"waiting for partitions of {topic} from group {group}; for the reason: coterie groups why {group}"
                 )
                 write_line(text, err=True)
-            left = AT_ONCE if limit is None else min(AT_ONCE, limit - shown)
-            polled = await consumer.poll(200, left)
-            _write_polled(consumer, polled, as_json)
-            shown += sum(map(len, polled.values()))
-            last = time.monotonic() if polled else last
+            left = sys.maxsize if limit is None else limit - shown
+            if are_lines:
+                written = await write_lines(consumer, POLL_MS, left, write_bytes)
+            else:
+                polled = await consumer.poll(POLL_MS, min(AT_ONCE, left))
+                _write_polled(consumer, polled, as_json)
+                written = sum(map(len, polled.values()))
+            shown += written
+            last = time.monotonic() if written else last
             if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
                 break
 
@@ -204,38 +208,17 @@ async def _assign(
 
 def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]], as_json: bool) -> None:
     """Writes the records; where the output fails, the consumer goes back to the first that was not written, so that the
-    commit of its end leaves that one to the next member. In a pipe many are one write."""
+    commit of its end leaves that one to the next member."""
     unwritten = {tp: records[0].offset for tp, records in polled.items()}
-    at_once = not as_json and not is_terminal()
     try:
         for tp, records in polled.items():
-            if at_once:
-                values = _written_values(records)
-                for begin, end in _pieces(values):
-                    write_values(values[begin:end])
-                    unwritten[tp] = records[end - 1].offset + 1
-            for record in () if at_once else records:
+            for record in records:
                 _write(record, as_json)
                 unwritten[tp] = record.offset + 1
     except OutputFailed:
         for tp, offset in unwritten.items():
             consumer.seek(tp, offset)
         raise
-
-
-def _written_values(records: list[Record]) -> list[bytes]:
-    values: list[Any] = [record.value for record in records]
-    return values if set(map(type, values)) == {bytes} else list(map(_written, values))
-
-
-def _pieces(values: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Where pieces of PIECE_BYTES, or of one value that is larger, begin and end."""
-    ends = list(accumulate(map(len, values)))
-    begin = written = 0
-    while begin < len(values):
-        end = max(bisect_right(ends, written + PIECE_BYTES), begin + 1)
-        yield begin, end
-        begin, written = end, ends[end - 1]
 
 
 def _write(record: Record | ShareRecord, as_json: bool) -> None:

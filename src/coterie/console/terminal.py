@@ -65,9 +65,9 @@ def write_value(value: bytes | None) -> None:
         _write(visible(value.decode(errors="replace"), breaks=True))
 
 
-def write_values(values: Sequence[bytes]) -> None:
-    """Many records' values, each with a line break, as they are: away from a terminal. Raises OutputFailed."""
-    _write(b"\n".join([*values, b""]), nl=False)
+def write_bytes(data: bytes) -> None:
+    """Bytes as they are: away from a terminal. Raises OutputFailed."""
+    _write(data, nl=False)
 
 
 def write_text(text: str, *, err: bool = False) -> None:

@@ -18,3 +18,13 @@ def rows(
     before: tuple[Any, ...],
     after: tuple[Any, ...],
 ) -> list[R]: ...
+def lines(
+    data: bytes,
+    at: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    first_offset: int,
+    limit: int,
+    piece_bytes: int,
+) -> list[tuple[bytes, int, int]]: ...

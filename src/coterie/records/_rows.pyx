@@ -1,14 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The compiled twin of `unfolding`: a batch's records as instances of a NamedTuple class, in one pass over the bytes.
+"""The compiled twin of `unfolding`: a batch's records as instances of a NamedTuple class, in one pass over the bytes; and their
+values as lines, without an object for each.
 
 Optional: `decoding` does the same with numpy or in Python where this was not built. A row is filled in place, as CPython's own
 constructor of a tuple's subclass does it, without a plain tuple before. The cyclic garbage collector does not look at it: it
 holds nothing that could refer to it, and walking over the rows costs as much as making them.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
+from libc.string cimport memcpy
 
 include "cursor.pxi"
 
@@ -103,3 +105,81 @@ def rows(
     if whole.at != whole.end:
         raise ValueError("there are bytes after the last record")
     return made
+
+
+cdef int value_of(Cursor* whole, Cursor* value, int64_t* offset_delta) noexcept nogil:
+    """Where the value of the next record lies, nothing for null. 1 if the record fits its batch."""
+    cdef int64_t size, key_size, timestamp_delta
+    cdef Cursor c
+    if not varint(whole, &size) or size < 1 or size > whole.end - whole.at:
+        return 0
+    c.at = whole.at + 1
+    c.end = whole.at + size
+    whole.at = c.end
+    if not varlong(&c, &timestamp_delta) or not varint(&c, offset_delta) or not skip(&c, &key_size) or not skip(&c, &size):
+        return 0
+    value.end = c.at
+    value.at = c.at - max(size, 0)
+    return c.at + 1 == c.end and c.at[0] == 0 or skip_headers(&c)
+
+
+cdef bytes joined(const uint8_t* begin, const uint8_t* end, int64_t count, int64_t size):
+    """The values of ``count`` records from ``begin`` on, which were read before, a line break behind each: ``size`` bytes."""
+    cdef Cursor whole = Cursor(begin, end)
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, size)
+    cdef char* at = PyBytes_AS_STRING(made)
+    cdef int64_t index, offset_delta
+    cdef Cursor value
+    for index in range(count):
+        value_of(&whole, &value, &offset_delta)
+        memcpy(at, value.at, value.end - value.at)
+        at += value.end - value.at
+        at[0] = b"\n"
+        at += 1
+    return made
+
+
+def lines(
+    bytes data not None,
+    int64_t at,
+    int64_t end,
+    int64_t count,
+    int64_t base_offset,
+    int64_t first_offset,
+    int64_t limit,
+    int64_t piece_bytes,
+):
+    """As `decoding.decode_lines`: (bytes, records, last offset) of each piece. Raises ValueError."""
+    cdef const uint8_t* start = <const uint8_t*><const char*>data
+    cdef Cursor whole, value
+    cdef bint is_wanted
+    cdef int64_t index, delta, offset, last_offset = -1, size, begin = at, records = 0, taken = 0, total = 0
+    cdef list pieces = []  # nothing is copied of a damaged batch
+    if not 0 <= at <= end <= len(data):
+        raise ValueError("the records do not lie within the data")
+    if not 0 <= count <= end - at:
+        raise ValueError(f"the batch claims {count} records")
+    whole.at = start + at
+    whole.end = start + end
+    for index in range(count):
+        at = whole.at - start
+        if not value_of(&whole, &value, &delta):
+            raise ValueError("a record does not fit its batch")
+        offset = java_sum(base_offset, delta)
+        size = value.end - value.at + 1
+        is_wanted = offset >= first_offset and taken < limit
+        if records and (not is_wanted or total + size > piece_bytes):
+            pieces.append((begin, records, total, last_offset))
+            records = total = 0
+        if is_wanted:
+            if not records:
+                begin = at
+            records += 1
+            taken += 1
+            total += size
+            last_offset = offset
+    if whole.at != whole.end:
+        raise ValueError("there are bytes after the last record")
+    if records:
+        pieces.append((begin, records, total, last_offset))
+    return [(joined(start + begin, whole.end, records, total), records, last) for begin, records, total, last in pieces]

@@ -12,6 +12,7 @@ except ImportError:
     COMPILED = False
 
 try:
+    from coterie.records._rows import lines as lines
     from coterie.records._rows import rows as rows
 
     ROWS_COMPILED = True

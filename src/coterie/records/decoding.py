@@ -6,10 +6,11 @@ Speed: by the compiled part where it was built (`_rows`); else record by record,
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import repeat
-from typing import Any, TypeVar
+from itertools import accumulate, repeat
+from typing import Any, NamedTuple, TypeVar
 
 from coterie.records import compiled, compression
 from coterie.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, payload
@@ -42,6 +43,39 @@ def decode_rows(
     if not header.record_count:
         return []
     return _rows_between(*_body(data, position, header), header, make, before, after)
+
+
+class ValueLines(NamedTuple):
+    """The values of so many records, the last of them at ``last_offset``, with a line break behind each."""
+
+    data: bytes
+    records: int
+    last_offset: int
+
+
+def decode_lines(
+    data: bytes, position: int, header: BatchHeader, first_offset: int, limit: int, piece_bytes: int
+) -> list[ValueLines]:
+    """The values of ``limit`` records of a batch at most, from ``first_offset`` on, in pieces of ``piece_bytes``, or of one
+    record that is larger. Null is an empty line. Raises BatchError or CompressionError if any record cannot be read."""
+    if compiled.ROWS_COMPILED and header.record_count:
+        try:
+            body, at, end = _body(data, position, header)
+            bounds = first_offset, limit, piece_bytes
+            pieces = compiled.lines(body, at, end, header.record_count, header.base_offset, *bounds)
+        except (IndexError, ValueError) as error:
+            raise _unreadable(header, error) from error
+        return [ValueLines(*piece) for piece in pieces]
+    records = [record for record in decode_records(data, position, header) if record.offset >= first_offset][:limit]
+    values = [record.value or b"" for record in records]
+    ends = list(accumulate(len(value) + 1 for value in values))
+    made: list[ValueLines] = []
+    begin = written = 0
+    while begin < len(values):
+        end = max(bisect_right(ends, written + piece_bytes), begin + 1)
+        made.append(ValueLines(b"\n".join([*values[begin:end], b""]), end - begin, records[end - 1].offset))
+        begin, written = end, ends[end - 1]
+    return made
 
 
 def decode_pieces(data: bytes, position: int, header: BatchHeader) -> Iterator[list[BatchRecord]]:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from coterie.records.columnar import Columns
 
-Damaged = Callable[[TopicPartition, Stored, Exception], None]
+Damaged = Callable[[TopicPartition, int, Stored, Exception], None]
 
 
 def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged: Damaged) -> pa.Table:
     """Columns topic, partition, offset, timestamp (ms, UTC), key, value; rows in the order of their partitions.
     ``polled``: per partition the offset to begin at, and batches. A batch that cannot be read is left out with those of its
-    partition behind it, and ``damaged`` is called with it. Raises ConfigError without pyarrow."""
+    partition behind it, and ``damaged`` is called with that offset and with it. Raises ConfigError without pyarrow."""
     try:
         import numpy as np
         import pyarrow as pa
@@ -41,7 +41,7 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged:
     )
     tables = []
     for (topic, partition), (begin, stored) in polled.items():
-        for piece in _pieces(stored, partial(damaged, TopicPartition(topic, partition))):
+        for piece in _pieces(stored, partial(damaged, TopicPartition(topic, partition), begin)):
             columns = piece.slice(int(np.searchsorted(piece.offsets, begin)), len(piece))
             rows = len(columns)
             names = pa.DictionaryArray.from_arrays(arrow_array(np.zeros(rows, np.int32)), repeated_text(topic, 1))

@@ -236,9 +236,10 @@ class Fetcher:
         self._taken()
         return polled
 
-    def put_back(self, partition: TopicPartition, batch: Stored, error: Exception) -> None:
-        """A batch that was handed out whole turned out to be damaged: the position goes back to it."""
-        self.machine.put_back(partition, batch, error)
+    def put_back(self, partition: TopicPartition, begin: int, batch: Stored, error: Exception) -> None:
+        """A batch that was handed out whole, for a reader at ``begin``, turned out to be damaged: the position goes back to
+        it."""
+        self.machine.put_back(partition, begin, batch, error)
 
     def _taken(self) -> None:
         if self.machine.damage_due() is not None:

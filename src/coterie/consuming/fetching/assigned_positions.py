@@ -140,10 +140,11 @@ class AssignedPositions:
         self._last_comes_last(polled)
         return polled
 
-    def put_back(self, partition: TopicPartition, batch: Stored, error: Exception) -> None:
-        """A batch that was handed out whole turned out to be damaged: the position goes back to it."""
+    def put_back(self, partition: TopicPartition, begin: int, batch: Stored, error: Exception) -> None:
+        """A batch that was handed out whole, for a reader at ``begin``, turned out to be damaged: the position goes back to
+        it."""
         if partition in self.positions:
-            offset = max(batch.header.base_offset, 0)
+            offset = max(batch.header.base_offset, begin)
             self.seek(partition, offset, self.positions[partition].offset_epoch)
             self.positions[partition].damaged(Unreadable(offset, max(batch.header.last_offset, offset) + 1, error))
 
