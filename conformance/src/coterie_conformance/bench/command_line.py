@@ -4,34 +4,65 @@ into a topic and come out again."""
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
+from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 from coterie_conformance.bench.measurement import Measurement, broker
-from coterie_conformance.servers.kafka import VERSIONS, java
+from coterie_conformance.servers.kafka import VERSIONS, CannotRun, jars, java
 
-LINES, LINE_BYTES = 1_000_000, 1_000
+LINES, LINE_BYTES, ROUNDS = 1_000_000, 1_000, 3
 KAFKA = VERSIONS[-1]
 Tool = Callable[[str, str], tuple[list[str], list[str]]]  # address, topic -> the commands of producing and consuming
 
 
-def command_line(folder: Path, lines: int = LINES) -> Iterator[Measurement]:
-    """Seconds for a million lines of 1,000 bytes, each tool's start included. Raises CannotRun where Apache Kafka cannot be
-    loaded; kcat is left out where it is not installed."""
+class Cost(NamedTuple):
+    """Seconds that a command took, and those of the processor."""
+
+    wall_s: float
+    processor_s: float
+
+
+def command_line(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> Iterator[Measurement]:
+    """Seconds for a million lines of 1,000 bytes, with each tool's start: the median of rounds in which all take their turn.
+    A peer that is not here is a line on standard error, and has no row."""
     source = _file_of(folder, lines)
-    tools: dict[str, Tool] = {"coterie": _coterie, f"console tools of Kafka {KAFKA}": _kafka}
-    if shutil.which("kcat"):
-        tools["kcat"] = _kcat
-    took = {name: _seconds(folder, source, lines, tool) for name, tool in tools.items()}
+    tools = {"coterie": _coterie, **dict(_peers())}
+    costs: dict[str, list[tuple[Cost, Cost]]] = {name: [] for name in tools}
+    for _ in range(rounds):
+        for name, tool in tools.items():
+            costs[name].append(_costs(folder, source, lines, tool))
     for index, verb in enumerate(("produce", "consume")):
-        for peer in [name for name in tools if name != "coterie"]:
-            name = f"{verb} {lines:,} lines, beside {peer}"
-            yield Measurement(name, took["coterie"][index], "s", took[peer][index], lower_is_better=True, peer=peer)
+        for field, what in enumerate(("", ", processor")):
+            took = {name: median(cost[index][field] for cost in of_tool) for name, of_tool in costs.items()}
+            ours = took.pop("coterie")
+            name = f"{verb} {lines:,} lines{what}"
+            if not took:
+                yield Measurement(name, ours, "s")
+            for peer, theirs in took.items():
+                yield Measurement(name, ours, "s", theirs, lower_is_better=True, peer=peer)
+
+
+def _peers() -> Iterator[tuple[str, Tool]]:
+    """The tools that are here; of the others, a line says what is missing."""
+    try:
+        jars(KAFKA)
+    except CannotRun as reason:
+        write_line(f"without the console tools of Kafka {KAFKA}: {reason}", err=True)
+    else:
+        yield "Kafka's console tools", _kafka
+    if shutil.which("kcat"):
+        yield "kcat", _kcat
+    else:
+        write_line("without kcat: it is not on the PATH; on Debian: apt-get install kcat", err=True)
 
 
 def _file_of(folder: Path, lines: int) -> Path:
@@ -42,7 +73,7 @@ def _file_of(folder: Path, lines: int) -> Path:
     return source
 
 
-def _seconds(folder: Path, source: Path, lines: int, tool: Tool) -> tuple[float, float]:
+def _costs(folder: Path, source: Path, lines: int, tool: Tool) -> tuple[Cost, Cost]:
     """Of producing and of consuming, on a fresh broker. Raises RuntimeError where what comes out is not what went in."""
     os.sync()
     data, output = folder / "data", folder / "consumed.txt"
@@ -50,19 +81,25 @@ def _seconds(folder: Path, source: Path, lines: int, tool: Tool) -> tuple[float,
         server = format_address(*address)
         subprocess.run([*_OURS, "topics", "create", "lines", "-p", "1", "-b", server], check=True, capture_output=True)
         produce, consume = tool(server, "lines")
-        produced_s = _run(produce, source, folder / "produced.txt")
-        consumed_s = _run([word.replace("LINES", str(lines)) for word in consume], Path(os.devnull), output)
+        produced = _run(produce, source, folder / "produced.txt")
+        consumed = _run([word.replace("LINES", str(lines)) for word in consume], Path(os.devnull), output)
     shutil.rmtree(data)
     if output.read_bytes() != source.read_bytes():
         raise RuntimeError(f"{consume[0]} wrote other lines than those of {source}")
-    return produced_s, consumed_s
+    return produced, consumed
 
 
-def _run(command: Sequence[str], source: Path, output: Path) -> float:
+def _run(command: Sequence[str], source: Path, output: Path) -> Cost:
     with source.open("rb") as given, output.open("wb") as written:
-        started_s = time.perf_counter()
+        started_s, processor_s = time.perf_counter(), _processor_s()
         subprocess.run(command, stdin=given, stdout=written, stderr=subprocess.DEVNULL, check=True)
-        return time.perf_counter() - started_s
+        return Cost(time.perf_counter() - started_s, _processor_s() - processor_s)
+
+
+def _processor_s() -> float:
+    """That of all children that have ended; the broker is none of them yet."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 _OURS = [sys.executable, "-m", "coterie"]
