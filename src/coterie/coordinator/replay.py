@@ -20,7 +20,9 @@ is stored: `restart_session` writes the deadline into the member directly, the o
 
 from __future__ import annotations
 
-from typing import TypeVar, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.replay import replay
@@ -39,9 +41,6 @@ from coterie.coordinator.streams.state import StreamsGroup
 AnyGroup = Group | ConsumerGroup | StreamsGroup | ShareGroup
 K = TypeVar("K", Group, ConsumerGroup, StreamsGroup, ShareGroup)
 OFFSET_EVENTS = get_args(OffsetEvent)
-CONSUMER_EVENTS = frozenset(get_args(c.ConsumerEvent))
-STREAMS_EVENTS = frozenset(get_args(s.StreamsEvent))
-SHARE_EVENTS = frozenset(get_args(h.ShareEvent))
 REMOVALS = (
     c.GroupEpochRemoved,
     c.PartitionMetadataRemoved,
@@ -53,21 +52,34 @@ REMOVALS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ModernKind:
+    """How the events of one kind of group, other than the classic one, apply. ``removals``: the tombstones, which are nothing
+    to a group of another kind; ``removals_before``: the removals that a damaged log lacks before an event."""
+
+    group: type[Any]
+    events: tuple[type, ...]
+    replay: Callable[[Any, Any, int], None]
+    removals: tuple[type, ...]
+    removals_before: Callable[[Any, Any], Sequence[Any]]
+
+
+MODERN_KINDS = (
+    ModernKind(ConsumerGroup, get_args(c.ConsumerEvent), replay_consumer, REMOVALS, removals_before),
+    ModernKind(StreamsGroup, get_args(s.StreamsEvent), replay_streams, s.STREAMS_REMOVALS, streams_removals_before),
+    ModernKind(ShareGroup, get_args(h.ShareEvent), replay_share, h.SHARE_REMOVALS, share_removals_before),
+)
+_KIND_OF = {event: kind for kind in MODERN_KINDS for event in kind.events}
+
+
 def replay_event(group: AnyGroup, event: e.Event, now_ms: int) -> AnyGroup:
     """Applies ``event``, none of offsets, which happened at ``now_ms``; returns the group in force, a new one where the event
     is of the other kind."""
-    if type(event) in CONSUMER_EVENTS:  # isinstance would look at each of them, for each event of a classic group
-        if not isinstance(group, ConsumerGroup):
-            group = _of_kind(ConsumerGroup, group.group_id, group)
-        replay_consumer(group, event, now_ms)  # type: ignore[arg-type]
-    elif type(event) in STREAMS_EVENTS:
-        if not isinstance(group, StreamsGroup):
-            group = _of_kind(StreamsGroup, group.group_id, group)
-        replay_streams(group, event, now_ms)  # type: ignore[arg-type]
-    elif type(event) in SHARE_EVENTS:
-        if not isinstance(group, ShareGroup):
-            group = _of_kind(ShareGroup, group.group_id, group)
-        replay_share(group, event, now_ms)  # type: ignore[arg-type]
+    kind = _KIND_OF.get(type(event))
+    if kind is not None:
+        if not isinstance(group, kind.group):
+            group = _of_kind(kind.group, group.group_id, group)
+        kind.replay(group, event, now_ms)
     else:
         if not isinstance(group, Group):
             group = _of_kind(Group, group.group_id, group)
@@ -83,30 +95,14 @@ def replay_record(group_id: str, group: AnyGroup | None, event: e.Event, timesta
                 return None
             group = Group(group_id)
         replay_offset(group, event)
-    elif isinstance(event, c.ConsumerEvent):
-        if not isinstance(group, ConsumerGroup):
-            if isinstance(event, REMOVALS):
+    elif (kind := _KIND_OF.get(type(event))) is not None:
+        if not isinstance(group, kind.group):
+            if isinstance(event, kind.removals):
                 return group  # the tombstone of what a group of that kind never had is nothing
-            group = _of_kind(ConsumerGroup, group_id, group)
-        for missing in removals_before(group, event):
-            replay_consumer(group, missing, timestamp_ms)
-        replay_consumer(group, event, timestamp_ms)
-    elif isinstance(event, s.StreamsEvent):
-        if not isinstance(group, StreamsGroup):
-            if isinstance(event, s.STREAMS_REMOVALS):
-                return group
-            group = _of_kind(StreamsGroup, group_id, group)
-        for lost in streams_removals_before(group, event):
-            replay_streams(group, lost, timestamp_ms)
-        replay_streams(group, event, timestamp_ms)
-    elif isinstance(event, h.ShareEvent):
-        if not isinstance(group, ShareGroup):
-            if isinstance(event, h.SHARE_REMOVALS):
-                return group
-            group = _of_kind(ShareGroup, group_id, group)
-        for before in share_removals_before(group, event):
-            replay_share(group, before, timestamp_ms)
-        replay_share(group, event, timestamp_ms)
+            group = _of_kind(kind.group, group_id, group)
+        for missing in kind.removals_before(group, event):
+            kind.replay(group, missing, timestamp_ms)
+        kind.replay(group, event, timestamp_ms)
     else:
         if isinstance(event, e.GroupRemoved) and not isinstance(group, Group):
             return group  # of a group that is gone, or has become one of another kind since

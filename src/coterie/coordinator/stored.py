@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, get_args
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
@@ -25,16 +25,11 @@ from coterie.coordinator.events import (
     TransactionalOffsetStored,
 )
 from coterie.coordinator.share.events import ShareEvent
-from coterie.coordinator.share.stored import share_event_of, share_record, share_record_of, share_record_text
+from coterie.coordinator.share.stored import SHARE_RECORDS
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
-from coterie.coordinator.stored_kinds import to_bytes
+from coterie.coordinator.stored_kinds import RecordTable, to_bytes
 from coterie.coordinator.streams.events import StreamsEvent
-from coterie.coordinator.streams.stored import (
-    streams_event_of,
-    streams_record,
-    streams_record_of,
-    streams_record_text,
-)
+from coterie.coordinator.streams.stored import STREAMS_RECORDS
 from coterie.machines.values import value
 from coterie.wire.messages.stored.consumer_offsets import (
     GroupMetadataKey,
@@ -122,13 +117,8 @@ def _consumer_group_record(group_id: str, event: ConsumerEvent) -> StoredRecord 
     return None if record is None else StoredRecord(*to_bytes(record))
 
 
-def _share_group_record(group_id: str, event: ShareEvent) -> StoredRecord | None:
-    record = share_record_of(group_id, event)
-    return None if record is None else StoredRecord(*to_bytes(record))
-
-
-def _streams_group_record(group_id: str, event: StreamsEvent) -> StoredRecord | None:
-    record = streams_record_of(group_id, event)
+def _tabled_record(table: RecordTable, group_id: str, event: Event) -> StoredRecord | None:
+    record = table.record_of(group_id, event)
     return None if record is None else StoredRecord(*to_bytes(record))
 
 
@@ -144,9 +134,10 @@ _RECORDS: dict[type, Callable[[str, Any], StoredRecord | None]] = {
     GroupRemoved: _group_tombstone,
     **dict.fromkeys(get_args(ConsumerEvent), _consumer_group_record),
     CurrentStored: _current_record,
-    **dict.fromkeys(get_args(StreamsEvent), _streams_group_record),
-    **dict.fromkeys(get_args(ShareEvent), _share_group_record),
+    **dict.fromkeys(get_args(StreamsEvent), partial(_tabled_record, STREAMS_RECORDS)),
+    **dict.fromkeys(get_args(ShareEvent), partial(_tabled_record, SHARE_RECORDS)),
 }
+_TABLES = (STREAMS_RECORDS, SHARE_RECORDS)
 
 
 def _offset_value_version(committed: CommittedOffset) -> int:
@@ -192,11 +183,11 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
     record = stored_consumer_groups.from_bytes(key, value)
     if record is not None:
         return record.group_id, event_of(record)
-    record = streams_record(key, value)
-    if record is not None:
-        return record.group_id, streams_event_of(record)
-    record = share_record(key, value)
-    return None if record is None else (record.group_id, share_event_of(record))
+    for table in _TABLES:
+        record = table.read(key, value)
+        if record is not None:
+            return record.group_id, table.event_of(record)
+    return None
 
 
 class KeyReader:
@@ -260,12 +251,10 @@ def record_text(key: bytes, value: bytes | None) -> str:
     record = stored_consumer_groups.from_bytes(key, value)
     if record is not None:
         return stored_consumer_groups.text_of(record)
-    record = streams_record(key, value)
-    if record is not None:
-        return streams_record_text(record)
-    record = share_record(key, value)
-    if record is not None:
-        return share_record_text(record)
+    for table in _TABLES:
+        record = table.read(key, value)
+        if record is not None:
+            return table.text(record)
     read = from_record(key, value)
     if read is None:
         other = stored_consumer_groups.other_group_text(key)

@@ -62,3 +62,32 @@ def text_of_record(kinds: Mapping[int, RecordKind], record: GroupRecord, group: 
     kind = kinds[type(record.key).versions.first]
     text = f"tombstone of {kind.name(record.key)}" if record.value is None else kind.text(record.key, record.value)
     return f"{group} group {record.group_id} {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTable:
+    """The records of one kind of group. ``records``: of an event, its key and value; ``events``: of a key, the event of a value
+    and that of a tombstone; ``kinds`` by the number before a key; ``group``: the name of the kind of group."""
+
+    group: str
+    records: Mapping[type, Callable[[str, Any], tuple[Any, Any]]]
+    events: Mapping[type, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]]
+    kinds: Mapping[int, RecordKind]
+
+    def record_of(self, group_id: str, event: object) -> GroupRecord | None:
+        """The record of a hard event; None for a soft one."""
+        make = self.records.get(type(event))
+        return None if make is None else GroupRecord(*make(group_id, event))
+
+    def event_of(self, record: GroupRecord) -> Any:
+        """The event of a record, of any kind that `record_of` makes."""
+        stored, removed = self.events[type(record.key)]
+        return removed(record.key) if record.value is None else stored(record.key, record.value)
+
+    def read(self, key: bytes, value: bytes | None) -> GroupRecord | None:
+        """The record; None for a key of another kind. Raises WireError for a damaged one or an unknown value version."""
+        return read_record(self.kinds, key, value)
+
+    def text(self, record: GroupRecord) -> str:
+        """The record as a line of text for a dump."""
+        return text_of_record(self.kinds, record, self.group)

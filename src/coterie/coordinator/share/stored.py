@@ -11,31 +11,9 @@ from coterie.coordinator.consumer.state import ConsumerMemberState, TopicIdParti
 from coterie.coordinator.consumer.stored import partitions_by_topic
 from coterie.coordinator.share import events as s
 from coterie.coordinator.share.state import ShareAssignment, ShareSubscription, StatePartitions, StateTopic
-from coterie.coordinator.stored_kinds import GroupRecord, RecordKind, read_record, text_of_record
+from coterie.coordinator.stored_kinds import RecordKind, RecordTable
 from coterie.wire.messages.stored import share_group_records as m
 from coterie.wire.messages.stored.consumer_group_records import TargetPartitions
-
-
-def share_record_of(group_id: str, event: s.ShareEvent) -> GroupRecord | None:
-    """The record of a hard event; None for a soft one."""
-    make = _RECORDS.get(type(event))
-    return None if make is None else GroupRecord(*make(group_id, event))
-
-
-def share_event_of(record: GroupRecord) -> s.ShareEvent:
-    """The event of a record, of any kind that these functions write."""
-    stored, removed = _EVENTS[type(record.key)]
-    return removed(record.key) if record.value is None else stored(record.key, record.value)
-
-
-def share_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """The record; None for a key of another kind. Raises WireError for a damaged one or an unknown value version."""
-    return read_record(_KINDS, key, value)
-
-
-def share_record_text(record: GroupRecord) -> str:
-    """The record as a line of text for a dump."""
-    return text_of_record(_KINDS, record, "share")
 
 
 def _topics(partitions: Iterable[TopicIdPartition]) -> list[TargetPartitions]:
@@ -206,3 +184,4 @@ _KINDS: dict[int, RecordKind] = {
         ),
     )
 }
+SHARE_RECORDS = RecordTable("share", _RECORDS, _EVENTS, _KINDS)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from coterie.coordinator.stored_kinds import GroupRecord, RecordKind, read_record, text_of_record
+from coterie.coordinator.stored_kinds import RecordKind, RecordTable
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.response import task_ids
 from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsMemberState, StreamsMetadata
@@ -15,28 +15,6 @@ from coterie.wire.messages.stored import streams_group_records as m
 from coterie.wire.messages.streams.streams_group_heartbeat import Endpoint, KeyValue, TaskIds
 
 STREAMS_MEMBER_STATES = {1: "stable", 2: "unrevoked tasks", 3: "unreleased tasks"}
-
-
-def streams_record_of(group_id: str, event: s.StreamsEvent) -> GroupRecord | None:
-    """The record of a hard event; None for a soft one."""
-    make = _RECORDS.get(type(event))
-    return None if make is None else GroupRecord(*make(group_id, event))
-
-
-def streams_event_of(record: GroupRecord) -> s.StreamsEvent:
-    """The event of a record, of any kind that these functions write."""
-    stored, removed = _EVENTS[type(record.key)]
-    return removed(record.key) if record.value is None else stored(record.key, record.value)
-
-
-def streams_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """The record; None for a key of another kind. Raises WireError for a damaged one or an unknown value version."""
-    return read_record(_KINDS, key, value)
-
-
-def streams_record_text(record: GroupRecord) -> str:
-    """The record as a line of text for a dump."""
-    return text_of_record(_KINDS, record, "streams")
 
 
 def _epoch_value(event: s.StreamsEpochStored) -> m.StreamsGroupMetadataValue:
@@ -298,3 +276,4 @@ _KINDS: dict[int, RecordKind] = {
         RecordKind(m.StreamsGroupTopologyKey, m.StreamsGroupTopologyValue, _topology_text, lambda key: "its topology"),
     )
 }
+STREAMS_RECORDS = RecordTable("streams", _RECORDS, _EVENTS, _KINDS)
