@@ -19,6 +19,8 @@ from pathlib import Path
 
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
+from coterie_conformance.servers.skipped_markers import OPTION as MARKERS_IN_LOG
+from coterie_conformance.servers.skipped_markers import skipped_markers
 
 # 2.6: the last with the article's code, on ZooKeeper; 3.9: the last of the Scala coordinator; 4.3: the Java one before a target
 # of an emptied group had its epoch; the newest.
@@ -194,7 +196,8 @@ class KafkaBroker:
             self._start_zookeeper()
         elif not on_zookeeper(self.version) and not (self.folder / "data" / "meta.properties").exists():
             self._format()
-        self._broker = [self._run(java(self.version, "kafka.Kafka", str(self._config), heap=self._heap))]
+        command = java(self.version, "kafka.Kafka", str(self._config), options=(MARKERS_IN_LOG,), heap=self._heap)
+        self._broker = [self._run(command)]
         wait_for_port(self.address[1], self._broker, self._log)
         _wait_for_response(self.address, self._log)
 
@@ -223,6 +226,10 @@ class KafkaBroker:
     def zookeeper_address(self) -> str:
         """HOST:PORT of the ZooKeeper that an older version registers in."""
         return self._lines["zookeeper.connect"]
+
+    def skipped_markers(self) -> int:
+        """Of how many transactions it has lost the markers."""
+        return skipped_markers(self._log.read_text(errors="replace"))
 
     @property
     def pid(self) -> int:

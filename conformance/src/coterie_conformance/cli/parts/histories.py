@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.options import Figures, PartOptions
+from coterie_conformance.servers.skipped_markers import explanation
 
 if TYPE_CHECKING:
     from coterie_conformance.histories.run import JudgedHistory
@@ -21,9 +22,11 @@ def histories_part(options: PartOptions) -> Figures:
 
     ours = judge(coterie_broker(options.folder / "histories" / "coterie"), options.seed)
     _report("coterie", ours)
-    theirs = judge(kafka_broker(options.version, options.folder / "histories" / "kafka"), options.seed)
+    kafka = kafka_broker(options.version, options.folder / "histories" / "kafka")
+    theirs = judge(kafka, options.seed)
     _report(f"Apache Kafka {options.version}", theirs)
-    return {"histories": {"coterie": _figures(ours), "kafka": _figures(theirs)}, "failed": len(ours.anomalies)}
+    of_kafka = _figures(theirs) | {"skipped_markers": kafka.skipped_markers()}
+    return {"histories": {"coterie": _figures(ours), "kafka": of_kafka}, "failed": len(ours.anomalies)}
 
 
 def _report(broker: str, judged: JudgedHistory) -> None:
@@ -45,5 +48,6 @@ def histories_sentences(figures: Figures) -> list[str]:
         seen = ", ".join(f"{kind}: {number}" for kind, number in counts["anomalies"].items()) or "no anomaly"
         sent, read = quantity(counts["sent"], "record"), quantity(counts["read"], "record")
         work = f"{sent} sent, {read} read, {quantity(counts['kills'], 'kill')}"
-        lines.append(f"  histories, {broker}: {work}: {seen}")
+        why = explanation(counts.get("skipped_markers", 0)) if counts["anomalies"] else ""
+        lines.append(f"  histories, {broker}: {work}: {seen}{'; ' if why else ''}{why}")
     return lines
