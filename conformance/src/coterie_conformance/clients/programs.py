@@ -140,7 +140,6 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("4.", "/message.timestamp.after.max.ms/", "an hour by default in Kafka 4"),
     ("4.", "/min.insync.replicas/", "Kafka 4 sets it for the cluster, since it has eligible leader replicas"),
     ("4.", "as 0.10.2.0/", "Kafka 4 no longer serves the requests of Kafka 0.10"),
-    ("4.", "share group/", "this broker has no share groups"),
 )
 
 
