@@ -32,7 +32,7 @@ def test_a_peer_that_is_not_here_is_a_line_and_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    rows = list(command_line(tmp_path, lines=1_000, rounds=1))
+    rows = list(command_line(tmp_path / "command-line", lines=1_000, rounds=1))
     assert [(row.name, row.peer, row.ratio) for row in rows] == [
         (f"{verb} 1,000 lines{what}", "", None) for verb in ("produce", "consume") for what in ("", ", processor")
     ]

@@ -34,6 +34,7 @@ class Cost(NamedTuple):
 def command_line(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> Iterator[Measurement]:
     """Seconds for a million lines of 1,000 bytes, with each tool's start: the median of rounds in which all take their turn.
     A peer that is not here is a line on standard error, and has no row."""
+    folder.mkdir(parents=True, exist_ok=True)
     source = _file_of(folder, lines)
     tools = {"coterie": _coterie, **dict(_peers())}
     costs: dict[str, list[tuple[Cost, Cost]]] = {name: [] for name in tools}
