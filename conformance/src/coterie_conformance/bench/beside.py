@@ -24,8 +24,8 @@ PRODUCERS, SMALL_PARTITIONS = 100, 1000
 FILLED_BATCHES = 100  # of a megabyte each, for the consumer
 HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a connection each
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
-SHARED = {100: 400_000, 1: 20_000}  # records in each batch -> how many a member of a share group accepts
-SHARE_ROUNDS = 3  # on either side; the best of them
+SHARED = {100: 200_000, 1: 5_000}  # records in each batch -> how many a member of a share group accepts
+SHARE_ROUNDS = 2  # on either side; the best of them
 BROKER_CORE, DRIVER_CORE = 0, 1
 KAFKA_SETTINGS = {
     "offsets.topic.num.partitions": "50",  # the default of both; the harness starts Kafka with one

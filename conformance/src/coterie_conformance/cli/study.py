@@ -21,12 +21,21 @@ from coterie.text.quantity import quantity
     show_default=True,
     help="The folder of a study that `coterie lab study` wrote.",
 )
-def study(out: Path) -> None:
+@click.option(
+    "--queues",
+    "has_queues",
+    is_flag=True,
+    help="Instead: share groups beside the classic way, in virtual time, as a table.",
+)
+def study(out: Path, has_queues: bool) -> None:
     """Measure points of the study with real processes.
 
     One point of each protocol, beside the simulated: consumers in processes of their own, coterie's broker, a real ZooKeeper, a
     real RocketMQ. Writes OUT/results/study-real.json, and the page with it. Needs Java, and Maven for RocketMQ.
     """
+    if has_queues:
+        _write_queues()
+        return
     from coterie_conformance.bench.measure import machine
     from coterie_conformance.study.points import measure
 
@@ -41,3 +50,13 @@ def study(out: Path) -> None:
     }
     write_real(out, document)
     write_line(f"{quantity(len(points), 'point')}; the page is {write_page(out)}")
+
+
+def _write_queues() -> None:
+    from coterie_conformance.share_stories.beside_classic import compared
+
+    write_line("| change | protocol | median wait, s | longest wait, s | records late | done again |")
+    write_line("|---|---|---:|---:|---:|---:|")
+    for f in compared():
+        waits = f"{f.median_s:.2f} | {f.longest_s:.1f}"
+        write_line(f"| {f.change} | {f.protocol} | {waits} | {f.late} | {f.again} |")
