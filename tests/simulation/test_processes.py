@@ -83,6 +83,21 @@ def test_the_peers_of_a_killed_process_see_its_connections_end() -> None:
         assert world.run(_error_of(ask("again"))) == "ConnectionRefusedError"
 
 
+def test_what_was_written_before_the_kill_or_the_pause_arrives() -> None:
+    """It is in the kernel and on the wire; a process that has ended, or stands, holds none of it back."""
+    for strike in ("kill", "pause"):
+        log: list[str] = []
+        with Simulation() as world:
+            world.spawn("server", serve, log)
+            world.advance(1)
+            written = list[bool]()
+            client = world.spawn("client", _writes, written)
+            world.until(lambda written=written: written, "the write")  # type: ignore[misc]
+            getattr(client, strike)()
+            world.advance(1)
+            assert log == ["hello"], strike
+
+
 def test_a_paused_process_answers_when_it_resumes() -> None:
     log: list[str] = []
     with Simulation() as world:
@@ -159,6 +174,13 @@ def test_a_finally_at_the_end_of_the_world_begins_no_task_on_a_real_loop() -> No
         world.spawn("one", waits)
         world.advance(1)
     assert refused == ["There is no current event loop in thread 'MainThread'."]
+
+
+async def _writes(written: list[bool]) -> None:
+    reader, writer = await asyncio.open_connection("server", PORT)
+    writer.write(b"hello\n")
+    written.append(True)
+    await reader.read()
 
 
 async def _reads_to_the_end() -> bytes:

@@ -8,10 +8,12 @@ connection ends.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from coterie.simulation.process import CURRENT, SimulatedProcess, VirtualLoop
 from coterie.simulation.transport import Address, SimulatedServer, SimulatedTransport
@@ -51,6 +53,7 @@ class SimulatedNetwork:
         self._listeners: dict[Address, SimulatedServer] = {}
         self._transports: dict[SimulatedTransport, None] = {}
         self._next_port = FIRST_PORT
+        self._context = contextvars.Context()  # of no process: what is on its way arrives whatever becomes of its sender
 
     # -- hosts ------------------------------------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class SimulatedNetwork:
         for pair in [pair for pair in self._cuts if named <= set(pair)]:
             del self._cuts[pair]
             for deliver in self._waiting.pop(pair, []):
-                self.loop.call_at_world(self.loop.now_s + self.latency_s(), deliver)
+                self._call_at(self.loop.now_s + self.latency_s(), deliver)
 
     def slow_down(self, host: str, bytes_per_s: float | None) -> None:
         """The host receives no more than this; None: as fast as all."""
@@ -217,17 +220,20 @@ class SimulatedNetwork:
         pace = self._bytes_per_s.get(end.remote_host)
         at_s = max(self.loop.now_s + self.latency_s(), end.due_s + BETWEEN_PIECES_S)
         end.due_s = at_s + (len(data or b"") / pace if pace else 0.0)
-        self.loop.call_at_world(end.due_s, self._deliver, end, data, self.loop.now_s)
+        self._call_at(end.due_s, self._deliver, end, data, self.loop.now_s)
 
     def send_reset(self, end: SimulatedTransport) -> None:
         """Nothing that was sent before is guaranteed to be read."""
-        self.loop.call_at_world(max(self.loop.now_s + self.latency_s(), end.due_s), self._deliver_reset, end)
+        self._call_at(max(self.loop.now_s + self.latency_s(), end.due_s), self._deliver_reset, end)
+
+    def _call_at(self, when: float, callback: Callable[..., object], *args: Any) -> None:
+        self.loop.call_at_world(when, callback, *args, context=self._context)
 
     def _deliver(self, end: SimulatedTransport, data: bytes | None, sent_s: float) -> None:
         pair = end.local[0], end.remote_host
         if pair in self._cuts:
             if not self._waiting.get(pair):
-                self.loop.call_at_world(sent_s + self.faults.give_up_s, self._give_up, end, sent_s)
+                self._call_at(sent_s + self.faults.give_up_s, self._give_up, end, sent_s)
             self._waiting.setdefault(pair, []).append(lambda: self._deliver(end, data, sent_s))
             return
         peer = end.peer

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from coterie.simulation.process import CURRENT, SimulatedProcess, VirtualLoop
+from coterie.simulation.process import CURRENT, ProcessState, SimulatedProcess, VirtualLoop
 
 Address = tuple[str, int]
 WINDOW_BYTES = 65_536  # what a receiver takes before its program reads
@@ -57,7 +57,7 @@ class SimulatedTransport(asyncio.Transport):
         self._arrived: deque[bytes | None] = deque()  # and unread; None is a FIN
         self._unread_by_peer = 0  # bytes that this end wrote and the peer's program has not read
         self._high_water, self._low_water = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
-        self._writing_paused = self._reading_paused = self._is_feeding = False
+        self._writing_paused = self._reading_paused = self._is_connected = False
         self._is_closing = self.is_over = self._eof_sent = False
         self.vanished = False  # with its machine's power
         if self.process is not None:
@@ -70,7 +70,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def opened(self, protocol: asyncio.BaseProtocol, peer: SimulatedTransport) -> None:
         """The handshake is done."""
-        self._protocol, self.peer = protocol, peer
+        self._protocol, self.peer, self._is_connected = protocol, peer, True
         protocol.connection_made(self)
 
     # -- what a program calls ---------------------------------------------------------------------------------------------
@@ -161,8 +161,12 @@ class SimulatedTransport(asyncio.Transport):
             if data:
                 self.network.send_reset(self)
             return
+        is_first = not self._arrived
         self._arrived.append(data)
-        self._soon(self._feed)
+        if is_first and self._is_connected and (self.process is None or self.process.state is ProcessState.RUNNING):
+            self._context.run(self._feed)
+        else:
+            self._soon(self._feed)
 
     def reset(self, error: Exception | None = None) -> None:
         """A RST arrived, or the network gave the connection up."""
