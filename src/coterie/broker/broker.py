@@ -23,6 +23,7 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.descriptors import descriptors_left, listening_sockets
+from coterie.broker.process.periodic import Periodic
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import in_thread
 from coterie.broker.settings import BrokerSettings, SettingError
@@ -100,7 +101,8 @@ class Broker(BrokerNode):
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
         self._lock: FolderLock | None = None
-        self._periodic_tasks: list[asyncio.Task[None]] = []
+        self._periodic: Periodic | None = None
+        self._cleaning: asyncio.Task[None] | None = None
 
     async def start(self, host: str | None = None, port: int = 0) -> tuple[str, int]:
         """`start_at` the address given, or else at all of `listeners`."""
@@ -132,7 +134,7 @@ class Broker(BrokerNode):
         self._report_findings()
         for each in zip(chosen, accepting, strict=True):
             self.listeners.append(await self._listen(*each))
-        self._start_periodic_tasks()
+        self._start_upkeep()
         self.settings.given_otherwise(effective_listeners(self.settings, chosen, self.listeners))
         bound = self.listeners[0].address
         if self.settings.joins_cluster:
@@ -256,8 +258,10 @@ class Broker(BrokerNode):
         """Answers waiting requests, closes connections and logs, and marks the folder as cleanly shut down."""
         if self.member is not None:
             await (self.member.stop() if self.failure is None else self.member.leave())
-        for task in self._periodic_tasks:
-            task.cancel()
+        if self._periodic is not None:
+            self._periodic.stop()
+        if self._cleaning is not None:
+            self._cleaning.cancel()
         if self._registration is not None:
             await self.loop.run_in_executor(None, self._registration.stop)
         if self._http is not None:
@@ -282,9 +286,9 @@ class Broker(BrokerNode):
         self.failure = self.failure or error
         self.failed.set()
 
-    # -- periodic tasks --------------------------------------------------------------------------------------------------------
+    # -- upkeep -----------------------------------------------------------------------------------------------------------
 
-    def _start_periodic_tasks(self) -> None:
+    def _start_upkeep(self) -> None:
         every: list[tuple[int, Callable[[], object]]] = [
             *self.upkeep(),
             (10_000, self.connections.close_idle),
@@ -294,19 +298,7 @@ class Broker(BrokerNode):
         if self.freed_memory is not None:
             self.connections.on_closed = self.freed_memory.connection_closed
             every.append((1_000, self.freed_memory.give_back))
-        self._periodic_tasks = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
+        self._periodic = Periodic(self.loop, every)
         self.load_transactions()
         self.cleaner = Cleaner(self.topics, self.clock, self.settings)
-        self._periodic_tasks.append(self.loop.create_task(self.cleaner.run(self.groups.loaded)))
-
-
-async def _repeat(every_ms: int, what: object) -> None:
-    assert callable(what)
-    while True:
-        await asyncio.sleep(every_ms / 1000)
-        try:
-            what()
-        except OSError as error:
-            logger.error("%s failed: %s; it will be tried again", getattr(what, "__name__", what), error)
-        except Exception:
-            logger.exception("%s failed; it will be tried again", getattr(what, "__name__", what))
+        self._cleaning = self.loop.create_task(self.cleaner.run(self.groups.loaded))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(256)  # a group id may have 32 KiB
 def java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, in signed 32-bit arithmetic."""
     value = 0

@@ -298,8 +298,14 @@ class ClusterBrokers:
 
     def state(self, topic: str, partition: int) -> PartitionState | None:
         """As the brokers that are there know it: the newest epoch counts."""
-        states = [b.broker.cluster.states.get((topic, partition)) for b in self.live()]
-        return max((s for s in states if s is not None), key=lambda s: (s.leader_epoch, s.version), default=None)
+        newest: PartitionState | None = None
+        for one in self.brokers.values():
+            state = one.broker.cluster.states.get((topic, partition)) if one.is_running else None
+            if state is not None and (
+                newest is None or (state.leader_epoch, state.version) > (newest.leader_epoch, newest.version)
+            ):
+                newest = state
+        return newest
 
     def isrs(self) -> dict[TopicPartition, tuple[int, ...]]:
         """As ZooKeeper has them."""
@@ -343,8 +349,10 @@ class ClusterBrokers:
 
     def partition_of(self, key: str, coordinators_topic: str = OFFSETS_TOPIC) -> int | None:
         """The number of the key's partition; None while no broker knows the topic."""
-        topics = (broker.broker.topics.by_name.get(coordinators_topic) for broker in self.live())
-        return next((partition_for(key, len(topic.partitions)) for topic in topics if topic is not None), None)
+        for one in self.brokers.values():
+            if one.is_running and (topic := one.broker.topics.by_name.get(coordinators_topic)) is not None:
+                return partition_for(key, len(topic.partitions))
+        return None
 
     def in_sync(self, topic: str, partition: int) -> set[int]:
         """The ISR as the partition's leader has it."""

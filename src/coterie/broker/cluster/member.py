@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
@@ -20,6 +19,7 @@ from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, ReplicaStorage
 from coterie.broker.cluster.zookeeper.session import OpenSession
+from coterie.broker.process.periodic import Periodic
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
@@ -74,7 +74,7 @@ class ClusterMember:
         self.journal: JournalSender | None = None
         self.at_end: list[Callable[[], Awaitable[None]]] = []  # what else ends with the membership
         self._is_registered = asyncio.Event()
-        self._upkeep: list[asyncio.Task[None]] = []
+        self._upkeep: Periodic | None = None
 
     async def start(self, open_session: OpenSession, serve: Callable[[], Awaitable[None]] = _serves) -> None:
         """Returns once the broker is registered. ``serve`` is called before that, once users, quotas and ACLs are known: from
@@ -87,11 +87,11 @@ class ClusterMember:
         await self._is_registered.wait()
         if self._failure is not None:
             raise self._failure
-        config, create_task = self.config, asyncio.get_running_loop().create_task
-        self._upkeep = [
-            create_task(_repeat(config.replication.replica_lag_time_max_ms // 2, self.manager.tick)),
-            create_task(_repeat(config.replica_high_watermark_checkpoint_interval_ms, self.manager.checkpoint)),
+        every = [
+            (self.config.replication.replica_lag_time_max_ms // 2, self.manager.tick),
+            (self.config.replica_high_watermark_checkpoint_interval_ms, self.manager.checkpoint),
         ]
+        self._upkeep = Periodic(asyncio.get_running_loop(), every)
 
     def _registered(self, broker_epoch: int) -> None:
         logger.info("broker %d is registered, with epoch %d", self.config.broker_id, broker_epoch)
@@ -188,18 +188,8 @@ class ClusterMember:
     async def _end_tasks(self) -> None:
         if self.journal is not None:
             await self.journal.abandon()
-        for task in self._upkeep:
-            task.cancel()
-        await asyncio.gather(*self._upkeep, return_exceptions=True)
+        if self._upkeep is not None:
+            self._upkeep.stop()
         await self.fetchers.close()
         for close in self.at_end:
             await close()
-
-
-async def _repeat(every_ms: int, action: Callable[[], Any]) -> None:
-    while True:
-        await asyncio.sleep(every_ms / 1000)
-        try:
-            action()
-        except Exception:
-            logger.exception("%s failed; it will be tried again", action.__name__)
