@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from coterie.cli import main
 from coterie.testing import LocalBroker
 from coterie.wire.messages.streams.streams_group_heartbeat import Subtopology, Topology
-from tests.broker.streams_members import StreamsThread, settle, streams_broker
+from tests.broker.groups.streams_members import StreamsThread, settle, streams_broker
 
 WHOLE = {"active": 4, "standby": 2, "warmup": 0}
 

@@ -188,6 +188,10 @@ def _check_group_setting(settings: BrokerSettings, name: str, text: str) -> None
     if name not in GROUP_SETTINGS:
         raise unknown_setting("group setting", name, GROUP_SETTINGS)
     value = GROUP_SETTINGS[name][0].parse(text)
+    if name == "streams.assignor.name" and value not in settings.streams.group_streams_assignors:
+        raise SettingError(
+            f"{name} must be one of {', '.join(settings.streams.group_streams_assignors)}, not {value!r}"
+        )
     if not isinstance(value, int):
         return
     if value < 0:
