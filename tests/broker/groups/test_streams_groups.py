@@ -33,8 +33,8 @@ def socket() -> Iterator[BrokerSocket]:
 
 
 def described(socket: BrokerSocket, group: str = "app", **fields: Any) -> Any:
-    (found,) = socket.request(StreamsGroupDescribeRequest([group], **fields)).groups
-    return found
+    (group_of_response,) = socket.request(StreamsGroupDescribeRequest([group], **fields)).groups
+    return group_of_response
 
 
 def alter(socket: BrokerSocket, name: str, value: str) -> int:
@@ -208,7 +208,7 @@ def test_another_coordinator_knows_the_group() -> None:
                     return False
             return bool(moved)
 
-        until_in_thread(beats, "the members found the coordinator that moved")
+        until_in_thread(beats, "the members are at the coordinator that moved")
         assert {m.epoch for m in members.values()} == epochs
         assert {n: m.tasks for n, m in members.items()} == tasks
 
@@ -223,15 +223,15 @@ def count(members: dict[str, StreamsThread], role: str) -> int:
 def coordinator_socket(broker: LocalBroker) -> BrokerSocket:
     """A connection to the coordinator of the group."""
     host, port = broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
-    found: list[tuple[str, int]] = []
+    known: list[tuple[str, int]] = []
     asked = BrokerSocket(host, int(port))
 
     def is_known() -> bool:
         (coordinator,) = asked.request(FindCoordinatorRequest(coordinator_keys=["app"])).coordinators
         if not coordinator.error_code:
-            found.append((coordinator.host, coordinator.port))
-        return bool(found)
+            known.append((coordinator.host, coordinator.port))
+        return bool(known)
 
     until_in_thread(is_known, "the group has a coordinator")
     asked.close()
-    return BrokerSocket(*found[-1])
+    return BrokerSocket(*known[-1])

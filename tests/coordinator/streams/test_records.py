@@ -22,7 +22,7 @@ from coterie.coordinator.streams.state import (
     StreamsMemberState,
     StreamsMetadata,
 )
-from coterie.coordinator.streams.stored import streams_event_of, streams_record_of
+from coterie.coordinator.streams.stored import STREAMS_RECORDS
 from coterie.coordinator.streams.tasks import Tasks
 from coterie.wire.messages.stored import streams_group_records as m
 from coterie.wire.messages.stored.streams_group_records import StreamsGroupTopologyValue
@@ -142,20 +142,20 @@ def test_tasks_without_an_epoch_each_are_of_the_members_epoch(epochs: list[int] 
     """testFromCurrentAssignmentRecordWithoutEpochs, testFromCurrentAssignmentRecordWithMismatchedEpochs of
     TasksTupleWithEpochsTest"""
     value = m.StreamsGroupCurrentMemberAssignmentValue(5, 4, 1, [m.OwnedTaskIds("0", [1, 2], epochs)])
-    event = streams_event_of(GroupRecord(m.StreamsGroupCurrentMemberAssignmentKey("g", "m"), value))
+    event = STREAMS_RECORDS.event_of(GroupRecord(m.StreamsGroupCurrentMemberAssignmentKey("g", "m"), value))
     assert isinstance(event, s.CurrentTasksStored)
     assert event.current.assigned == OwnedTasks({("0", 1): 5, ("0", 2): 5})
 
 
 def test_epochs_of_tasks_are_kept() -> None:
     value = m.StreamsGroupCurrentMemberAssignmentValue(5, 4, 1, [m.OwnedTaskIds("0", [1, 2], [3, 4])])
-    event = streams_event_of(GroupRecord(m.StreamsGroupCurrentMemberAssignmentKey("g", "m"), value))
+    event = STREAMS_RECORDS.event_of(GroupRecord(m.StreamsGroupCurrentMemberAssignmentKey("g", "m"), value))
     assert isinstance(event, s.CurrentTasksStored)
     assert event.current.assigned == OwnedTasks({("0", 1): 3, ("0", 2): 4})
 
 
 def test_a_soft_event_has_no_record() -> None:
-    assert streams_record_of("g", s.ShutdownRequested("m")) is None
+    assert STREAMS_RECORDS.record_of("g", s.ShutdownRequested("m")) is None
 
 
 def loaded(*events: s.StreamsEvent) -> StreamsGroup | None:
@@ -247,7 +247,7 @@ def test_records_are_replayed(events: tuple[s.StreamsEvent, ...], parts: dict[st
 
 def test_a_member_in_a_state_of_a_newer_broker() -> None:
     value = m.StreamsGroupCurrentMemberAssignmentValue(5, 4, 9)
-    event = streams_event_of(GroupRecord(m.StreamsGroupCurrentMemberAssignmentKey("g", "m"), value))
+    event = STREAMS_RECORDS.event_of(GroupRecord(m.StreamsGroupCurrentMemberAssignmentKey("g", "m"), value))
     assert isinstance(event, s.CurrentTasksStored)
     assert event.current.state is StreamsMemberState.UNKNOWN
 
