@@ -73,9 +73,9 @@ class Seen:
 
 SEEN: dict[Switch, Seen] = {
     logs.no_response_waits_for_a_sync: Seen(3),
-    logs.readers_do_not_wait_for_a_sync: Seen(12),
+    logs.readers_do_not_wait_for_a_sync: Seen(32),
     logs.deleted_records_come_back: Seen(11),
-    logs.transactions_are_not_synced: Seen(3),
+    logs.transactions_are_not_synced: Seen(21),
     logs.a_repeated_batch_is_appended: Seen(0),
     logs.a_repeated_batch_is_appended_and_a_gap_is_not: Seen(1),
     logs.aborted_transactions_are_not_listed: Seen(1),
@@ -89,11 +89,10 @@ SEEN: dict[Switch, Seen] = {
     consumers.commits_name_no_leader_epoch: Seen(1),
     consumers.an_epoch_ends_before_its_last_records: Seen(1),
     consumers.a_validation_has_no_result: Seen(43, RESTARTS),
-    consumers.lost_partitions_are_read_on: Seen(3),
+    consumers.lost_partitions_are_read_on: Seen(158),
     consumers.positions_outlast_a_revocation: Seen(3),
     consumers.a_partition_is_given_before_it_is_released: Seen(2),
     consumers.an_upgrade_forgets_who_owns_what: Seen(3),
-    consumers.a_former_generation_may_commit_in_a_transaction: Seen(6),
     consumers.offsets_are_committed_outside_the_transaction: Seen(1),
     consumers.members_read_what_is_not_committed: Seen(1),
     consumers.nothing_is_read_again_after_an_abort: Seen(1),
@@ -110,14 +109,14 @@ SEEN: dict[Switch, Seen] = {
     producers.a_coordinator_commits_what_was_aborted_in_version_2: Seen(1),
     producers.the_epoch_stays_in_version_2: Seen(1),
     logs.a_failed_sync_counts_as_done: Seen(0, SYNCS),
-    logs.a_full_segment_that_cannot_be_synced_is_no_fault: Seen(3, SYNCS),
+    logs.a_full_segment_that_cannot_be_synced_is_no_fault: Seen(16, SYNCS),
     consumers.no_report_acknowledges_a_revocation: Seen(
         3, READERS | {"only": ("responses_lost", "program_killed", "requests_late")}
     ),
     consumers.a_lost_membership_commits_without_one: Seen(194, COPIERS | {"kind": "eager", "only": LATE}),
     consumers.a_lost_membership_of_the_consumer_protocol_commits_without_one: Seen(6, COPIERS | {"only": LATE}),
-    consumers.a_former_epoch_may_commit_in_a_transaction: Seen(6, COPIERS | {"only": LATE}),
-    consumers.positions_are_those_before_an_open_transaction: Seen(36, PAUSED_COPIERS),
+    consumers.a_former_epoch_may_commit_in_a_transaction: Seen(10, COPIERS | {"only": LATE}),
+    consumers.positions_are_those_before_an_open_transaction: Seen(26, PAUSED_COPIERS),
     producers.the_second_half_of_a_split_batch_goes_first: Seen(1, SENDERS | {"small_batches": True}),
     producers.a_batch_is_given_up_a_second_too_late: Seen(0, SENDERS | {"only": ("broker_paused",), "pace": 1.0}),
     producers.a_producer_is_not_fenced: Seen(3, RIVALS),
@@ -132,6 +131,8 @@ SEEN_BY_TESTS: dict[Switch, str] = {
     groups.what_is_assigned_is_owned_twice: "tests/test_spec.py::test_scenario[commit:testCommitOffsetIllegalGeneration]",
     consumers.a_former_epoch_may_commit: "tests/test_spec.py::test_scenario"
     "[offsets:testConsumerGroupOffsetCommitWithStaleMemberEpoch]",
+    consumers.a_former_generation_may_commit_in_a_transaction: "tests/test_spec.py::test_scenario"
+    "[transactions:testTxnCommitOffsetWithIllegalGeneration]",
     consumers.a_revoked_partition_is_read_on: "tests/client/consumer/test_consumer_stories.py::test_a_story[1]",
     consumers.a_revocation_is_acknowledged_before_its_commit: "tests/client/consumer/test_consumer_membership.py::"
     "test_a_commit_before_a_revocation_in_a_stale_epoch_is_made_in_the_new_one",
