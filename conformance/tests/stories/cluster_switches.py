@@ -311,7 +311,7 @@ def notifications_are_deleted_by_the_clock_of_zookeeper(patch: Patch) -> None:
         self._read_ms = {path: created_ms[path] for path in self._read_ms}
         yield from delete_old(self)
 
-    patch.setattr(ConfigChanges, "ask", noting)
+    patch.setattr(ConfigChanges, "perform", noting)
     patch.setattr(ConfigChanges, "_delete_old", by_created)
 
 
@@ -367,7 +367,7 @@ def a_block_that_another_broker_wrote_is_taken(patch: Patch) -> None:
         except (BadVersion, NodeExists, NoNode):
             return None
 
-    patch.setattr(ProducerIdBlocks, "ask", accepted)
+    patch.setattr(ProducerIdBlocks, "perform", accepted)
 
 
 def a_write_without_a_response_counts_as_done(patch: Patch) -> None:
@@ -381,7 +381,7 @@ def a_write_without_a_response_counts_as_done(patch: Patch) -> None:
         except ConnectionLost:
             return None
 
-    patch.setattr(ProducerIdBlocks, "ask", once)
+    patch.setattr(ProducerIdBlocks, "perform", once)
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------
