@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from coterie.authorizer.acls import AclOperation, AclResourceType, PatternType, Permission
 from coterie.certify.question import API_BY_NAME, Question, Story, Value
 from coterie.wire.fields import Versions
-from coterie_conformance.everything.generated.domains import Names
+from coterie_conformance.everything.generated.domain import Names
 from coterie_conformance.everything.generated.pieces import BEFORE, FIXTURES, TOPIC, piece
 from coterie_conformance.everything.generated.systematic import right
 

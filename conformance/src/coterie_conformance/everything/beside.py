@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.wire.fields import FieldSpec
-from coterie_conformance.everything.generated.domains import Names
+from coterie_conformance.everything.generated.domain import Names
 from coterie_conformance.everything.generated.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
 from coterie_conformance.everything.generated.systematic import CASES_PER_STORY, classes, fields, right
 

@@ -13,7 +13,7 @@ from coterie.certify.question import API_BY_NAME, READING, Question, Step, Story
 from coterie_conformance.everything.administration import ADMINISTRATION_MOVES
 from coterie_conformance.everything.beside import cases_beside, with_another
 from coterie_conformance.everything.client_moves import CLIENT_MOVES
-from coterie_conformance.everything.generated.domains import UNKNOWN_UUID, Names
+from coterie_conformance.everything.generated.domain import UNKNOWN_UUID, Names
 from coterie_conformance.everything.generated.pieces import Common, piece
 from coterie_conformance.everything.generated.systematic import cases, changed, right
 from coterie_conformance.everything.topic_moves import PRODUCED, PRODUCER, TOPIC_MOVES

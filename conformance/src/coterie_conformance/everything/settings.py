@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coterie.certify.question import Question, Story, Value
-from coterie_conformance.everything.generated.domains import Names
+from coterie_conformance.everything.generated.domain import Names
 from coterie_conformance.everything.generated.pieces import Common, piece
 
 NAMES = (

@@ -6,48 +6,13 @@ A key of `DOMAINS` is the end of a field's path, its api in front where that mat
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.certify.question import Value
 from coterie.wire.fields import FieldType
+from coterie_conformance.everything.generated.domain import LONG_TEXT, NO_UUID, UNKNOWN_UUID, Domain, always
 
 INT_RANGE = {"int8": 2**7, "int16": 2**15, "int32": 2**31, "int64": 2**63, "uint16": 0, "uint32": 0}
-UNKNOWN_UUID = {"@": "hex", "of": "00112233445566778899aabbccddeeff"}
-NO_UUID = {"@": "hex", "of": "00" * 16}
-LONG_TEXT = {"@": "text", "after": "$", "of": "x", "times": 300}
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names in a question. ``member`` and ``producer`` are the questions whose responses have the ids."""
-
-    topic: str = "$t"
-    group: str = "$g"
-    member: str = "join"
-    txn: str = "$x"
-    producer: str = "init"
-    sequence: int = -1
-    new_topic: str = "$n"
-
-    def number(self, n: int) -> Names:
-        """The names of the n-th case: ``{n}`` in each is replaced."""
-        texts = {f: getattr(self, f).replace("{n}", str(n)) for f in ("topic", "group", "member", "txn", "producer")}
-        return replace(self, **texts, new_topic=self.new_topic.replace("{n}", str(n)))
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """The values of a field: ``right`` makes one that a story's names give a meaning, ``wrong`` has the others, by the
-    name of the case."""
-
-    right: Callable[[Names], Value]
-    wrong: dict[str, Value]
-
-
-def _always(value: Value, **wrong: Value) -> Domain:
-    return Domain(lambda _: value, wrong)
 
 
 def batch(**parts: Any) -> Value:
@@ -102,15 +67,15 @@ _TOPIC_WRONG: dict[str, Value] = {
     "internal": "__consumer_offsets",
 }
 _TOPIC = Domain(lambda n: n.topic, _TOPIC_WRONG)
-_PARTITION = _always(0, other=1, unknown=99, negative=-1, huge=2**31 - 1)
+_PARTITION = always(0, other=1, unknown=99, negative=-1, huge=2**31 - 1)
 _GROUP = Domain(lambda n: n.group, {"unknown": "$nogroup", "empty": "", "topic": "$t", "long": LONG_TEXT})
 _MEMBER = Domain(lambda n: {"@": "id", "of": f"member@{n.member}"}, {"unknown": "nobody", "empty": ""})
 _EPOCHS = {"none": -1, "next": 1, "minus two": -2, "huge": 2**31 - 1}
 _TXN = Domain(lambda n: n.txn, {"unknown": "$notxn", "empty": "", "group": "$g", "long": LONG_TEXT})
-_LIMIT = _always(1_000_000, none=0, negative=-1, small=10, huge=2**31 - 1)
-_TIMEOUT = _always(10_000, none=0, negative=-1)
+_LIMIT = always(1_000_000, none=0, negative=-1, small=10, huge=2**31 - 1)
+_TIMEOUT = always(10_000, none=0, negative=-1)
 _COMMITTED = {"past the end": 1000, "huge": 2**63 - 1, "negative": -1, "minus two": -2}
-_BROKERS = _always(1, unknown=9, negative=-1)
+_BROKERS = always(1, unknown=9, negative=-1)
 THIS_CLUSTER: Value = {"@": "id", "of": "cluster@the cluster"}
 _CONFIG_WRONG: dict[str, Value] = {"unknown": "no.such.setting", "empty": "", "broker's": "log.retention.ms"}
 _VALUES: dict[str, Value] = {
@@ -130,22 +95,22 @@ DOMAINS: dict[str, Domain] = {
     "topic_names": _TOPIC,
     "topic_id": Domain(lambda n: {"@": "topic id", "of": n.topic}, {"unknown": UNKNOWN_UUID}),
     "CreateTopics.topics.name": Domain(lambda n: n.new_topic, _TOPIC_WRONG | {"existing": "$t", "dot": "$a.b_c"}),
-    "CreateTopics.num_partitions": _always(1, default=-1, none=0, several=3, negative=-2),
-    "CreateTopics.replication_factor": _always(1, default=-1, none=0, too_many=2, negative=-2),
-    "CreateTopics.assignments.partition_index": _always(0, other=1, negative=-1),
-    "CreatePartitions.count": _always(3, same=2, fewer=1, none=0, negative=-1),
+    "CreateTopics.num_partitions": always(1, default=-1, none=0, several=3, negative=-2),
+    "CreateTopics.replication_factor": always(1, default=-1, none=0, too_many=2, negative=-2),
+    "CreateTopics.assignments.partition_index": always(0, other=1, negative=-1),
+    "CreatePartitions.count": always(3, same=2, fewer=1, none=0, negative=-1),
     "CreateTopics.topics.assignments": Domain(lambda _: [], {"one": [{"partition_index": 0, "broker_ids": [1]}]}),
-    "CreatePartitions.topics.assignments": _always(None, one=[{"broker_ids": [1]}], two=[{"broker_ids": [1]}] * 2),
+    "CreatePartitions.topics.assignments": always(None, one=[{"broker_ids": [1]}], two=[{"broker_ids": [1]}] * 2),
     "forgotten_topics_data": Domain(lambda _: [], {}),
-    "Metadata.topics.topic_id": _always(NO_UUID, known={"@": "topic id", "of": "$t"}, unknown=UNKNOWN_UUID),
-    "DeleteTopics.topics.topic_id": _always(NO_UUID, unknown=UNKNOWN_UUID),
+    "Metadata.topics.topic_id": always(NO_UUID, known={"@": "topic id", "of": "$t"}, unknown=UNKNOWN_UUID),
+    "DeleteTopics.topics.topic_id": always(NO_UUID, unknown=UNKNOWN_UUID),
     "broker_ids": _BROKERS,
     "replicas": _BROKERS,
-    "configs.name": _always("retention.ms", **_CONFIG_WRONG),
-    "configs.value": _always("3600000", **_VALUES),
-    "configs.config_operation": _always(0, **_OPERATIONS),
-    "configuration_keys": _always("retention.ms", unknown="no.such.setting", empty=""),
-    "resource_type": _always(2, broker=4, unknown=0, any=1, logger=8, metrics=16, group=32, negative=-1, huge=127),
+    "configs.name": always("retention.ms", **_CONFIG_WRONG),
+    "configs.value": always("3600000", **_VALUES),
+    "configs.config_operation": always(0, **_OPERATIONS),
+    "configuration_keys": always("retention.ms", unknown="no.such.setting", empty=""),
+    "resource_type": always(2, broker=4, unknown=0, any=1, logger=8, metrics=16, group=32, negative=-1, huge=127),
     "resource_name": Domain(lambda n: n.topic, {**_TOPIC_WRONG, "broker": "1", "other broker": "2", "group": "$g"}),
     "partition_index": _PARTITION,
     "partition": _PARTITION,
@@ -157,14 +122,14 @@ DOMAINS: dict[str, Domain] = {
     "groups_names": _GROUP,
     "FindCoordinator.key": _GROUP,
     "coordinator_keys": _GROUP,
-    "key_type": _always(0, transaction=1, share=2, unknown=3, negative=-1),
+    "key_type": always(0, transaction=1, share=2, unknown=3, negative=-1),
     "member_id": _MEMBER,
-    "generation_id": _always(1, **_EPOCHS),
-    "generation_id_or_member_epoch": _always(1, none=-1, other=2, zero=0, huge=2**31 - 1),
-    "group_instance_id": _always(None, some="$i", empty="", long=LONG_TEXT),
-    "protocol_type": _always("consumer", other="connect", empty=""),
-    "protocol_name": _always("range", other="sticky", empty=""),
-    "protocols.name": _always("range", other="sticky", empty=""),
+    "generation_id": always(1, **_EPOCHS),
+    "generation_id_or_member_epoch": always(1, none=-1, other=2, zero=0, huge=2**31 - 1),
+    "group_instance_id": always(None, some="$i", empty="", long=LONG_TEXT),
+    "protocol_type": always("consumer", other="connect", empty=""),
+    "protocol_name": always("range", other="sticky", empty=""),
+    "protocols.name": always("range", other="sticky", empty=""),
     "protocols.metadata": Domain(
         lambda n: {"@": "subscription", "topics": [n.topic], "version": 1},
         {
@@ -176,52 +141,52 @@ DOMAINS: dict[str, Domain] = {
     "assignment": Domain(
         lambda n: {"@": "assignment", "topics": {n.topic: [0]}}, {"empty": "", "junk": {"@": "hex", "of": "01"}}
     ),
-    "session_timeout_ms": _always(30_000, low=1, negative=-1, none=0, high=2**31 - 1),
-    "rebalance_timeout_ms": _always(6_000),  # also the time for a SyncGroup, on a machine with too much to do
-    "reason": _always(None, text="because", empty="", long=LONG_TEXT),
-    "committed_offset": _always(2, **_COMMITTED),
-    "committed_leader_epoch": _always(0, **_EPOCHS),
-    "committed_metadata": _always("meta", null=None, empty="", long={"@": "text", "of": "m", "times": 5000}),
-    "commit_timestamp": _always(-1, now={"@": "now", "ms": 0}, one=1),
-    "retention_time_ms": _always(-1, long=10**10),
-    "require_stable": _always(False, yes=True),
+    "session_timeout_ms": always(30_000, low=1, negative=-1, none=0, high=2**31 - 1),
+    "rebalance_timeout_ms": always(6_000),  # also the time for a SyncGroup, on a machine with too much to do
+    "reason": always(None, text="because", empty="", long=LONG_TEXT),
+    "committed_offset": always(2, **_COMMITTED),
+    "committed_leader_epoch": always(0, **_EPOCHS),
+    "committed_metadata": always("meta", null=None, empty="", long={"@": "text", "of": "m", "times": 5000}),
+    "commit_timestamp": always(-1, now={"@": "now", "ms": 0}, one=1),
+    "retention_time_ms": always(-1, long=10**10),
+    "require_stable": always(False, yes=True),
     "transactional_id": _TXN,
     "transactional_ids": _TXN,
-    "Produce.transactional_id": _always(None, some="$x", unknown="$notxn", empty=""),
+    "Produce.transactional_id": always(None, some="$x", unknown="$notxn", empty=""),
     "producer_id": Domain(
         lambda n: {"@": "id", "of": f"producer@{n.producer}", "or": -1},
         {"unknown": 4_000_000_000, "none": -1, "minus two": -2, "huge": 2**63 - 1},
     ),
-    "InitProducerId.producer_id": _always(
+    "InitProducerId.producer_id": always(
         -1, unknown=4_000_000_000, zero=0, minus_two=-2, known={"@": "id", "of": "producer@init"}
     ),
-    "InitProducerId.producer_epoch": _always(-1, zero=0, one=1, minus_two=-2, huge=2**15 - 1),
-    "producer_epoch": _always(0, none=-1, next=1, huge=2**15 - 1, minus_two=-2),
-    "transaction_timeout_ms": _always(60_000, none=0, negative=-1, high=2**31 - 1, small=30_000),
-    "committed": _always(True),
-    "transaction_result": _always(True),
-    "coordinator_epoch": _always(0, other=5, negative=-1),
-    "acks": _always(-1, leader=1, none=0, two=2, minus_two=-2),
+    "InitProducerId.producer_epoch": always(-1, zero=0, one=1, minus_two=-2, huge=2**15 - 1),
+    "producer_epoch": always(0, none=-1, next=1, huge=2**15 - 1, minus_two=-2),
+    "transaction_timeout_ms": always(60_000, none=0, negative=-1, high=2**31 - 1, small=30_000),
+    "committed": always(True),
+    "transaction_result": always(True),
+    "coordinator_epoch": always(0, other=5, negative=-1),
+    "acks": always(-1, leader=1, none=0, two=2, minus_two=-2),
     "timeout_ms": _TIMEOUT,
-    "Produce.timeout_ms": _always(1_000, none=0, negative=-1),
+    "Produce.timeout_ms": always(1_000, none=0, negative=-1),
     "records": Domain(lambda _: batch(), _records()),
-    "max_wait_ms": _always(10, none=0, negative=-1),
-    "min_bytes": _always(0, one=1, negative=-1, huge=2**31 - 1),
+    "max_wait_ms": always(10, none=0, negative=-1),
+    "min_bytes": always(0, one=1, negative=-1, huge=2**31 - 1),
     "max_bytes": _LIMIT,
     "partition_max_bytes": _LIMIT,
-    "fetch_offset": _always(0, end=3, past=1000, negative=-1, minus_two=-2, huge=2**63 - 1),
-    "log_start_offset": _always(-1, zero=0, high=100),
-    "current_leader_epoch": _always(-1, current=0, next=1, huge=2**31 - 1, minus_two=-2),
-    "last_fetched_epoch": _always(-1, zero=0, next=1, huge=2**31 - 1),
-    "leader_epoch": _always(0, none=-1, next=1, huge=2**31 - 1),
-    "session_id": _always(0, unknown=4711, negative=-1),
-    "session_epoch": _always(-1, zero=0, one=1, huge=2**31 - 1, minus_two=-2),
-    "isolation_level": _always(0, committed=1, unknown=2, negative=-1),
-    "replica_id": _always(-1, consumer=-2, other=5, debug=-3),
-    "OffsetForLeaderEpoch.replica_id": _always(-2, none=-1, other=5),
+    "fetch_offset": always(0, end=3, past=1000, negative=-1, minus_two=-2, huge=2**63 - 1),
+    "log_start_offset": always(-1, zero=0, high=100),
+    "current_leader_epoch": always(-1, current=0, next=1, huge=2**31 - 1, minus_two=-2),
+    "last_fetched_epoch": always(-1, zero=0, next=1, huge=2**31 - 1),
+    "leader_epoch": always(0, none=-1, next=1, huge=2**31 - 1),
+    "session_id": always(0, unknown=4711, negative=-1),
+    "session_epoch": always(-1, zero=0, one=1, huge=2**31 - 1, minus_two=-2),
+    "isolation_level": always(0, committed=1, unknown=2, negative=-1),
+    "replica_id": always(-1, consumer=-2, other=5, debug=-3),
+    "OffsetForLeaderEpoch.replica_id": always(-2, none=-1, other=5),
     "replica_state": Domain(lambda _: {}, {"other": {"replica_id": 5, "replica_epoch": 1}}),
-    "replica_directory_id": _always(NO_UUID, unknown=UNKNOWN_UUID),
-    "ListOffsets.timestamp": _always(
+    "replica_directory_id": always(NO_UUID, unknown=UNKNOWN_UUID),
+    "ListOffsets.timestamp": always(
         -1,
         earliest=-2,
         largest=-3,
@@ -232,40 +197,40 @@ DOMAINS: dict[str, Domain] = {
         zero=0,
         huge=2**63 - 1,
     ),
-    "DeleteRecords.offset": _always(1, high_watermark=-1, past=1000, zero=0, minus_two=-2),
-    "states_filter": _always("Stable", lower="stable", unknown="NoSuchState", empty=""),
-    "types_filter": _always("classic", upper="CLASSIC", consumer="consumer", unknown="nosuch"),
-    "endpoint_type": _always(1, controllers=2, unknown=3, zero=0),
-    "cluster_id": _always(None, other="other"),
-    "ApiVersions.cluster_id": _always(None, this=THIS_CLUSTER, other="other", empty=""),
-    "ApiVersions.node_id": _always(-1, this=1, other=2, negative=-2),
-    "client_software_name": _always("coterie", empty="", bad="a b!", long=LONG_TEXT),
-    "client_software_version": _always("1.0", empty="", bad="a b!", long=LONG_TEXT),
-    "resource_pattern_type": _always(3, unknown=0, any=1, match=2, prefixed=4),
-    "resource_pattern_type_filter": _always(3, unknown=0, any=1, match=2, prefixed=4),
-    "pattern_type_filter": _always(3, unknown=0, any=1, match=2, prefixed=4),
-    "resource_type_filter": _always(2, unknown=0, any=1, group=3),
-    "principal": _always("User:a", bad="a"),
-    "host": _always("*", other="127.0.0.1"),
-    "operation": _always(3, unknown=0, any=1),
-    "permission_type": _always(3, unknown=0, any=1),
-    "UnregisterBroker.broker_id": _always(9, negative=-1),
-    "state_filters": _always("Ongoing", lower="ongoing", unknown="NoSuchState", empty=""),
+    "DeleteRecords.offset": always(1, high_watermark=-1, past=1000, zero=0, minus_two=-2),
+    "states_filter": always("Stable", lower="stable", unknown="NoSuchState", empty=""),
+    "types_filter": always("classic", upper="CLASSIC", consumer="consumer", unknown="nosuch"),
+    "endpoint_type": always(1, controllers=2, unknown=3, zero=0),
+    "cluster_id": always(None, other="other"),
+    "ApiVersions.cluster_id": always(None, this=THIS_CLUSTER, other="other", empty=""),
+    "ApiVersions.node_id": always(-1, this=1, other=2, negative=-2),
+    "client_software_name": always("coterie", empty="", bad="a b!", long=LONG_TEXT),
+    "client_software_version": always("1.0", empty="", bad="a b!", long=LONG_TEXT),
+    "resource_pattern_type": always(3, unknown=0, any=1, match=2, prefixed=4),
+    "resource_pattern_type_filter": always(3, unknown=0, any=1, match=2, prefixed=4),
+    "pattern_type_filter": always(3, unknown=0, any=1, match=2, prefixed=4),
+    "resource_type_filter": always(2, unknown=0, any=1, group=3),
+    "principal": always("User:a", bad="a"),
+    "host": always("*", other="127.0.0.1"),
+    "operation": always(3, unknown=0, any=1),
+    "permission_type": always(3, unknown=0, any=1),
+    "UnregisterBroker.broker_id": always(9, negative=-1),
+    "state_filters": always("Ongoing", lower="ongoing", unknown="NoSuchState", empty=""),
     "producer_id_filters": Domain(
         lambda n: {"@": "id", "of": f"producer@{n.producer}", "or": -1}, {"unknown": 4_000_000_000, "none": -1}
     ),
-    "duration_filter": _always(-1, zero=0, hours=10**8),
-    "transactional_id_pattern": _always(None, own="$x.*", part="$", broken="(", empty=""),
-    "resource_types": _always(16, topics=2, brokers=4, loggers=8, groups=32, unknown=0, any=1),
-    "response_partition_limit": _always(2000, one=1, none=0, negative=-1),
+    "duration_filter": always(-1, zero=0, hours=10**8),
+    "transactional_id_pattern": always(None, own="$x.*", part="$", broken="(", empty=""),
+    "resource_types": always(16, topics=2, brokers=4, loggers=8, groups=32, unknown=0, any=1),
+    "response_partition_limit": always(2000, one=1, none=0, negative=-1),
     "AlterReplicaLogDirs.path": Domain(
         lambda _: {"@": "id", "of": "folder@folders"}, {"unknown": "/nowhere", "relative": "nowhere"}
     ),
-    "election_type": _always(0, unclean=1, unknown=2),
+    "election_type": always(0, unclean=1, unknown=2),
     # -- quotas and credentials, of users of the story's own
-    "entity_type": _always("user", client="client-id", address="ip", unknown="nosuch", upper="USER"),
-    "entity_name": _always("$q", address="10.1.2.3"),
-    "ops.key": _always(
+    "entity_type": always("user", client="client-id", address="ip", unknown="nosuch", upper="USER"),
+    "entity_name": always("$q", address="10.1.2.3"),
+    "ops.key": always(
         "producer_byte_rate",
         consumer="consumer_byte_rate",
         requests="request_percentage",
@@ -273,33 +238,33 @@ DOMAINS: dict[str, Domain] = {
         connections="connection_creation_rate",
         unknown="no_such_quota",
     ),
-    "ops.value": _always(1024.0, fraction=1024.5, small=0.5, almost=1023.9999999, huge=1e19, highest=2.0**53),
-    "components.entity_type": _always("user", client="client-id", address="ip", unknown="nosuch"),
-    "components.match_type": _always(0, default=1, any=2, unknown=3),
-    "components.match": _always("$q", unknown="$nobody"),
+    "ops.value": always(1024.0, fraction=1024.5, small=0.5, almost=1023.9999999, huge=1e19, highest=2.0**53),
+    "components.entity_type": always("user", client="client-id", address="ip", unknown="nosuch"),
+    "components.match_type": always(0, default=1, any=2, unknown=3),
+    "components.match": always("$q", unknown="$nobody"),
     "AlterUserScramCredentials.deletions": Domain(lambda _: [], {}),
-    "AlterUserScramCredentials.deletions.name": _always("$v", unknown="$nobody", long=LONG_TEXT, upserted="$s"),
-    "AlterUserScramCredentials.upsertions.name": _always("$s", long=LONG_TEXT),
-    "DescribeUserScramCredentials.name": _always("$v", unknown="$nobody"),
-    "AlterUserScramCredentials.mechanism": _always(1, other=2, unknown=3),
-    "iterations": _always(4096, few=4095, many=16384, too_many=16385),
-    "salt": _always({"@": "hex", "of": "0011223344556677"}),
-    "salted_password": _always({"@": "hex", "of": "ab" * 32}),
+    "AlterUserScramCredentials.deletions.name": always("$v", unknown="$nobody", long=LONG_TEXT, upserted="$s"),
+    "AlterUserScramCredentials.upsertions.name": always("$s", long=LONG_TEXT),
+    "DescribeUserScramCredentials.name": always("$v", unknown="$nobody"),
+    "AlterUserScramCredentials.mechanism": always(1, other=2, unknown=3),
+    "iterations": always(4096, few=4095, many=16384, too_many=16385),
+    "salt": always({"@": "hex", "of": "0011223344556677"}),
+    "salted_password": always({"@": "hex", "of": "ab" * 32}),
     # -- features: the levels of a new cluster, which stay
-    "feature": _always("transaction.version", group="group.version", metadata="metadata.version"),
-    "max_version_level": _always(2, three=3, huge=2**15 - 1),
+    "feature": always("transaction.version", group="group.version", metadata="metadata.version"),
+    "max_version_level": always(2, three=3, huge=2**15 - 1),
     # -- the consumer protocol
     "group_ids": _GROUP,
     "ConsumerGroupHeartbeat.member_id": Domain(lambda _: "$m", {"unknown": "$nobody"}),
-    "ConsumerGroupHeartbeat.instance_id": _always(None, some="$i"),
-    "ConsumerGroupHeartbeat.rack_id": _always(None, some="r1"),
-    "member_epoch": _always(2, leave=-1, leave_for_a_while=-2, next=3),
-    "OffsetFetch.member_epoch": _always(-1, current=2, next=3),
-    "subscribed_topic_names": _always("$t", unknown="$nowhere", two="$u"),
-    "subscribed_topic_regex": _always(None, own="$t.*", broken="("),
-    "server_assignor": _always(None, range="range", unknown="nosuch"),
+    "ConsumerGroupHeartbeat.instance_id": always(None, some="$i"),
+    "ConsumerGroupHeartbeat.rack_id": always(None, some="r1"),
+    "member_epoch": always(2, leave=-1, leave_for_a_while=-2, next=3),
+    "OffsetFetch.member_epoch": always(-1, current=2, next=3),
+    "subscribed_topic_names": always("$t", unknown="$nowhere", two="$u"),
+    "subscribed_topic_regex": always(None, own="$t.*", broken="("),
+    "server_assignor": always(None, range="range", unknown="nosuch"),
     "ConsumerGroupHeartbeat.topic_partitions": Domain(lambda _: None, {"none": []}),
-    "rack_id": _always("", some="r1"),
+    "rack_id": always("", some="r1"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.certify.question import API_BY_NAME, Question, Value
 from coterie.wire.fields import Versions
-from coterie_conformance.everything.generated.domains import Names
+from coterie_conformance.everything.generated.domain import Names
 
 Common = Mapping[str, Versions]  # api -> the versions that both sides and we speak
 PRODUCER = {"@": "id", "of": "producer@{producer}", "or": -1}

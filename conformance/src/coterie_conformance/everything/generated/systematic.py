@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.wire.declaration import Struct
 from coterie.wire.fields import FieldSpec
-from coterie_conformance.everything.generated.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
+from coterie_conformance.everything.generated.domain import Domain, Names
+from coterie_conformance.everything.generated.domains import BOUNDED, SHARED, domain_of, values_of_kind
 from coterie_conformance.everything.generated.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
 from coterie_conformance.everything.generated.variants import VARIANTS
 
