@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.assignors.blobs import encode_subscription
@@ -23,6 +25,8 @@ from coterie.wire.messages.groups.offset_commit import (
 )
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
+from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -54,6 +58,16 @@ def _code(response: Message) -> int:
     if hasattr(response, "results"):
         return int(response.results[0].error_code)
     return int(response.topics[0].partitions[0].error_code)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "command", [ConsumerGroupHeartbeatRequest("g"), ShareGroupHeartbeatRequest("g"), StreamsGroupHeartbeatRequest("g")]
+)
+def test_an_unknown_error_has_no_text(command: Command) -> None:
+    """Kafka's CoordinatorOperationExceptionHelper; statuses beside it are none, not null."""
+    response: Any = response_with(command, ErrorCode.UNKNOWN_SERVER_ERROR, "why")
+    assert (response.error_code, response.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    assert getattr(response, "status", []) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: type(c).__name__)

@@ -59,7 +59,9 @@ def refuse(command: Command, code: ErrorCode, message: str | None = None, group:
 
 
 def response_with(command: Command, code: ErrorCode, message: str | None = None) -> Message:
-    """The response to a command that has exactly this error code, and the message where the response has one."""
+    """The response to a command that has exactly this error code, and the message where the response has one; an unknown error
+    has none (Kafka's CoordinatorOperationExceptionHelper)."""
+    text = None if code == ErrorCode.UNKNOWN_SERVER_ERROR else message or code.text
     match command:
         case JoinGroupRequest():
             return join_refused(command, code)
@@ -78,18 +80,18 @@ def response_with(command: Command, code: ErrorCode, message: str | None = None)
         case DeleteGroup():
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
         case ConsumerGroupHeartbeatRequest():
-            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
         case ShareGroupHeartbeatRequest():
-            return ShareGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
+            return ShareGroupHeartbeatResponse(error_code=code, error_message=text)
         case AlterShareGroupOffsetsRequest():
-            return AlterShareGroupOffsetsResponse(error_code=code, error_message=message or code.text)
+            return AlterShareGroupOffsetsResponse(error_code=code, error_message=text)
         case DeleteShareGroupOffsetsRequest():
-            return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message or code.text)
+            return DeleteShareGroupOffsetsResponse(error_code=code, error_message=text)
         case StatesDeleting():
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
         case StatesInitialized() | StatesDeleted() if command.response is not None:
             return command.response
         case StreamsGroupHeartbeatRequest():
-            return StreamsGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
+            return StreamsGroupHeartbeatResponse(error_code=code, error_message=text)
         case _:
             raise AssertionError(f"{command} has no request to refuse")

@@ -229,6 +229,20 @@ def test_partitions_and_topics_that_do_not_exist() -> None:
     in_share_world(story, records=1)
 
 
+def test_partitions_without_acknowledgements_are_in_the_response_beside_others_alone() -> None:
+    """Kafka's KafkaApis.handleAcknowledgements; and the error of a partition that nobody has fetched has a text"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 1, 1)]
+        assert acknowledged(await member.acknowledge({0: []})) == {}
+        acks = acknowledged(await member.acknowledge({0: [], 1: [(0, 0, ACCEPT)]}))
+        assert [(p, acks[p].error_code) for p in sorted(acks)] == [(0, 0), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        assert acks[1].error_message
+
+    in_share_world(story, records=2, partitions=2)
+
+
 @pytest.mark.parametrize(
     "batches",
     [

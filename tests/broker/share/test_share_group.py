@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.share.initialize_share_group_state import (
+    InitializedPartition,
+    InitializedTopic,
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
 from coterie.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -43,3 +50,31 @@ def test_two_members_share_a_partition() -> None:
         assert share.broker.broker.share.start_offsets(GROUP) == {0: 6}
 
     in_share_world(story, records=6, start_offset=None)
+
+
+def test_a_member_id_that_is_none_is_refused_without_a_text() -> None:
+    """As by Kafka's KafkaApis.isMemberIdValid, whose error response has no message."""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member("one")
+        for member_id in ("", "m" * 37):
+            request = ShareGroupHeartbeatRequest(GROUP, member_id, 0, None, [TOPIC])
+            response = await member.connection.request(request, ShareGroupHeartbeatResponse, LIMIT_S)
+            assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, None)
+
+    in_share_world(story, records=0, start_offset=None)
+
+
+def test_a_topic_without_partitions_is_no_part_of_what_is_initialized() -> None:
+    """Kafka's ShareCoordinatorService looks for such topics in the four other requests about states alone."""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member("one")
+        topics = [InitializedTopic(share.topic_id, [InitializedPartition(0)]), InitializedTopic(bytes(16), [])]
+        request = InitializeShareGroupStateRequest("other", topics)
+        response = await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)
+        assert [(r.topic_id, [p.error_code for p in r.partitions]) for r in response.results] == [(share.topic_id, [0])]
+        request = InitializeShareGroupStateRequest("other", [InitializedTopic(share.topic_id, [])])
+        assert (await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)).results == []
+
+    in_share_world(story, records=0)

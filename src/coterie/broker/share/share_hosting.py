@@ -168,14 +168,15 @@ class ShareHosting:
         begin: Callable[[HostedSharePartition, SharedPartition, Callable[[Refusal | None], None]], None],
         done: Callable[[Results], None],
     ) -> None:
-        """Does it for each share partition that is here; UNKNOWN_TOPIC_OR_PARTITION for the others, as in Kafka."""
+        """Does it for each share partition that is here; UNKNOWN_TOPIC_OR_PARTITION for the others, and every error with its
+        text, as in Kafka."""
         partitions = list(named)
         results: Results = {}
 
         def ended(partition: SharedPartition, refusal: Refusal | None) -> None:
             if refusal is not None and refusal.code in FENCING:
                 self.drop(SharePartitionKey(group_id, partition.topic_id, partition.partition))
-            results[partition] = refusal
+            results[partition] = None if refusal is None else Refusal(refusal.code, str(refusal))
             if len(results) == len(partitions):
                 done({partition: results[partition] for partition in partitions})
 

@@ -78,8 +78,10 @@ STATE_REQUESTS: dict[type[Message], StateRequest] = {
 
 
 def is_empty(request: Any) -> bool:
-    """Whether the request has no group, no topic, or a topic without partitions: its response has no results, as Kafka's."""
-    return not request.group_id or not request.topics or not all(topic.partitions for topic in request.topics)
+    """Whether the response has no results, as Kafka's: the request has no group, no topic, or a topic without partitions, which
+    one that initializes may have beside others."""
+    some = any if isinstance(request, initializing.InitializeShareGroupStateRequest) else all
+    return not request.group_id or not request.topics or not some(topic.partitions for topic in request.topics)
 
 
 def rows_of(request: Any) -> Iterator[tuple[SharePartitionKey, Any]]:

@@ -59,14 +59,12 @@ def is_enabled(broker: ShareServices) -> bool:
 def handle_share_group_heartbeat(
     broker: ShareServices, request: ShareGroupHeartbeatRequest, call: Call
 ) -> Message | Pending:
-    """UNSUPPORTED_VERSION where the protocol is not enabled, INVALID_REQUEST for a long member id; otherwise the core
-    decides."""
+    """UNSUPPORTED_VERSION where the protocol is not enabled, INVALID_REQUEST for no member id or a long one, both without a
+    text as Kafka's; otherwise the core decides."""
     if not is_enabled(broker):
         return response_with(request, ErrorCode.UNSUPPORTED_VERSION)
-    if len(request.member_id) > _MAX_MEMBER_ID:
-        return ShareGroupHeartbeatResponse(
-            error_code=ErrorCode.INVALID_REQUEST, error_message="Invalid member id in the request."
-        )
+    if not 0 < len(request.member_id) <= _MAX_MEMBER_ID:
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
     return hand_over(broker.groups, request, call)
 
 

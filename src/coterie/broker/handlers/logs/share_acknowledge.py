@@ -101,7 +101,8 @@ def acknowledge(
     session: SessionKey,
     done: Callable[[Results], None],
 ) -> None:
-    """Carries the acknowledgements of a request out; ``done`` gets each partition's error, in the request's order."""
+    """Carries the acknowledgements of a request out; ``done`` gets each partition's error, in the request's order; where no
+    partition has batches that are in order, those with an error alone (KafkaApis.handleAcknowledgements)."""
     access = access_of(broker, call)
     checked: dict[SharedPartition, Sequence[Acknowledgement]] = {}
     results: Results = {}
@@ -124,6 +125,9 @@ def acknowledge(
                     Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
                     for batch in wanted.acknowledgement_batches
                 ]
+    if not checked:
+        done({partition: refusal for partition, refusal in results.items() if refusal is not None})
+        return
     broker.share.acknowledge(session, checked, lambda acknowledged: done(results | acknowledged))
 
 

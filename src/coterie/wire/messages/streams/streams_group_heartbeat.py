@@ -136,7 +136,7 @@ class StreamsGroupHeartbeatResponse(Message):
     acceptable_recovery_lag_legacy: int = field(int32, "0")
     task_offset_interval_ms: int = field(int32)
     acceptable_recovery_lag: int = field(int64, "1+", default=-1)
-    status: list[GroupStatus] | None = field(array(GroupStatus), nullable="0+", default=None)
+    status: list[GroupStatus] | None = field(array(GroupStatus), nullable="0+")
     active_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
