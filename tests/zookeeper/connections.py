@@ -102,7 +102,7 @@ class Elected:
         self.config = ControllerConfig(1, "", min_insync_replicas=2)
         self.now_ms = 0
 
-    def ask(self, operation: Operation) -> Steps[Any]:
+    def perform(self, operation: Operation) -> Steps[Any]:
         return (yield operation)
 
 
