@@ -11,11 +11,12 @@ from pathlib import Path
 
 from coterie.certify.settling import wait_for_coordinator
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import clients, consumer_groups, share_groups
+from coterie_conformance.bench import clients, consumer_groups
 from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import SECONDS, Measurement, broker, idle_mb, resident_mb
 from coterie_conformance.bench.rebalance import rebalance_ms, settled_crew
 from coterie_conformance.servers.kafka import VERSIONS, running
+from coterie_conformance.share_clients import rates
 
 KAFKA = VERSIONS[-1]
 CONNECTIONS = (1, 100, 1000)
@@ -161,7 +162,7 @@ def _of_share_groups(address: Address) -> dict[str, float]:
     """Records of 100 bytes per second that a member acquires and accepts with its next fetch; the first round warms up."""
     return {
         f"records shared and accepted, {batch} in a batch": max(
-            share_groups.accept_rate(address, f"shared-{batch}-{number}", batch, records // 4, records)
+            rates.accept_rate(address, f"shared-{batch}-{number}", batch, records // 4, records)
             for number in range(SHARE_ROUNDS)
         )
         for batch, records in SHARED.items()

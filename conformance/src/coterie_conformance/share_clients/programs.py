@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,8 +111,9 @@ class RunningSharer:
     def send(self, command: str) -> None:
         """A command whose result is for `receive`."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, which `receive` reports
+            self._process.stdin.write(f"{command}\n")
+            self._process.stdin.flush()
 
     def has_responded(self) -> bool:
         """Whether `receive` would not wait."""
@@ -160,4 +162,5 @@ class RunningSharer:
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # of a command that it did not read
+                    stream.close()

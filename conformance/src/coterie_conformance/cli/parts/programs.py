@@ -1,4 +1,5 @@
-"""The parts of `compare` that run whole programs: our own commands, and scripts on other people's clients."""
+"""The parts of `compare` that run whole programs: our own commands, scripts on other people's clients, and share
+consumers."""
 
 from __future__ import annotations
 
@@ -67,3 +68,17 @@ def members_part(options: PartOptions) -> Figures:
 def members_sentences(figures: Figures) -> list[str]:
     """A line for each story of `members_part`'s figures."""
     return [f"  {name}: {text or 'WRONG'}" for name, text in figures["members"].items()]
+
+
+def share_clients_part(options: PartOptions) -> Figures:
+    """Every story with every client on both brokers, then Kafka's two tools."""
+    from coterie_conformance.share_clients.run import run_share_clients
+
+    checks = run_share_clients(options.version, options.folder / "share-clients", write_check, options.brokers)
+    return {"share_clients": checks, "failed": sum(not right for right in checks.values())}
+
+
+def share_clients_sentences(figures: Figures) -> list[str]:
+    """The line of `share_clients_part`'s figures."""
+    checks = figures["share_clients"]
+    return [f"  share consumers: {sum(checks.values())} of {len(checks)} as Kafka's own on Apache Kafka"]

@@ -38,10 +38,11 @@ from coterie_conformance.cli.parts.programs import (
     commands_sentences,
     members_part,
     members_sentences,
+    share_clients_part,
+    share_clients_sentences,
 )
 from coterie_conformance.cli.parts.security import VERSIONS as SECURITY_VERSIONS
 from coterie_conformance.cli.parts.security import security_part, security_sentences
-from coterie_conformance.cli.parts.share_clients import share_clients_part, share_clients_sentences
 from coterie_conformance.servers.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie_conformance.tools.our_commands import is_older
 
