@@ -53,9 +53,8 @@ class SimulatedNetwork:
         self._listeners: dict[Address, SimulatedServer] = {}
         self._transports: dict[SimulatedTransport, None] = {}
         self._next_port = FIRST_PORT
-        self._context = (
-            contextvars.Context()
-        )  # of no process: what is on its way arrives whatever becomes of its sender
+        # Of no process: what is on its way arrives whatever becomes of its sender.
+        self._context = contextvars.Context()
 
     # -- hosts ------------------------------------------------------------------------------------------------------------
 

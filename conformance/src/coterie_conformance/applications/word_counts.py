@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie_conformance.servers.go_programs import BUILD_LIMIT_S
-from coterie_conformance.servers.java_process import JavaProcess, need_javac
-from coterie_conformance.servers.kafka import SIMPLE_LOGGER, CannotRun, maven_jars
-from coterie_conformance.tools.programs import output_of
+from coterie_conformance.servers.java_process import JavaProcess, java_program
+from coterie_conformance.servers.kafka import SIMPLE_LOGGER, maven_jars
 
 APPLICATION = "word-counts"
 _SOURCE = Path(__file__).with_name("WordCounts.java")
@@ -17,12 +15,7 @@ def built(version: str, folder: Path) -> list[str]:
     """The command of the program for that version of Kafka Streams, without its arguments. Raises CannotRun."""
     wanted = [("org.apache.kafka", "kafka-streams", version), SIMPLE_LOGGER]
     lib = maven_jars(f"kafka-streams-{version}", wanted)
-    need_javac()
-    exit_code, printed = output_of(["javac", "-cp", f"{lib}/*", "-d", str(folder), str(_SOURCE)], folder, BUILD_LIMIT_S)
-    if exit_code:
-        raise CannotRun(f"javac failed: {printed}")
-    log_level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", log_level, "-cp", f"{folder}:{lib}/*", "WordCounts"]
+    return java_program(_SOURCE, lib, folder)
 
 
 def instance(command: list[str], server: str, folder: Path, guarantee: str, protocol: str = "classic") -> JavaProcess:

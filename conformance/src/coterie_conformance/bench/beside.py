@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from coterie.certify.settling import wait_for_coordinator
@@ -147,37 +148,29 @@ def _of_consumer_groups(address: Address) -> dict[str, tuple[float, str]]:
     return figures
 
 
-def beside_consumer_groups(folder: Path) -> Iterator[Measurement]:
-    """Rows of groups of the consumer protocol with Kafka's figure beside ours. Raises CannotRun."""
-    with bound(DRIVER_CORE):
-        with kafka(folder, 0) as address:
-            theirs = _of_consumer_groups(address)
-        with coterie(folder, 0) as (address, _):
-            ours = _of_consumer_groups(address)
-        for name, (value, unit) in ours.items():
-            yield Measurement(name, value, unit, theirs[name][0], lower_is_better=unit != "1/s", peer=f"Kafka {KAFKA}")
-
-
-def _of_share_groups(address: Address) -> dict[str, float]:
+def _of_share_groups(address: Address) -> dict[str, tuple[float, str]]:
     """Records of 100 bytes per second that a member acquires and accepts with its next fetch; the first round warms up."""
     return {
-        f"records shared and accepted, {batch} in a batch": max(
-            rates.accept_rate(address, f"shared-{batch}-{number}", batch, records // 4, records)
-            for number in range(SHARE_ROUNDS)
+        f"records shared and accepted, {batch} in a batch": (
+            max(
+                rates.accept_rate(address, f"shared-{batch}-{number}", batch, records // 4, records)
+                for number in range(SHARE_ROUNDS)
+            ),
+            "1/s",
         )
         for batch, records in SHARED.items()
     }
 
 
-def beside_share_groups(folder: Path) -> Iterator[Measurement]:
-    """Rows of share groups with Kafka's figure beside ours. Raises CannotRun."""
+def _beside(figures_of: Callable[[Address], dict[str, tuple[float, str]]], folder: Path) -> Iterator[Measurement]:
+    """Rows of groups with Kafka's figure beside ours. Raises CannotRun."""
     with bound(DRIVER_CORE):
         with kafka(folder, 0) as address:
-            theirs = _of_share_groups(address)
+            theirs = figures_of(address)
         with coterie(folder, 0) as (address, _):
-            ours = _of_share_groups(address)
-        for name, value in ours.items():
-            yield Measurement(name, value, "1/s", theirs[name], peer=f"Kafka {KAFKA}")
+            ours = figures_of(address)
+        for name, (value, unit) in ours.items():
+            yield Measurement(name, value, unit, theirs[name][0], lower_is_better=unit != "1/s", peer=f"Kafka {KAFKA}")
 
 
 def memory(folder: Path) -> Iterator[Measurement]:
@@ -201,7 +194,7 @@ def memory(folder: Path) -> Iterator[Measurement]:
 
 PARTS: dict[str, Callable[[Path], Iterator[Measurement]]] = {
     "kafka": beside,
-    "consumer-groups": beside_consumer_groups,
-    "share-groups": beside_share_groups,
+    "consumer-groups": partial(_beside, _of_consumer_groups),
+    "share-groups": partial(_beside, _of_share_groups),
     "memory": memory,
 }

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import BUILD_LIMIT_S, FRANZ_GO, go_program
-from coterie_conformance.servers.java_process import need_javac
-from coterie_conformance.servers.kafka import CannotRun, jars
-from coterie_conformance.tools.programs import output_of
+from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
+from coterie_conformance.servers.java_process import java_program
+from coterie_conformance.servers.kafka import jars
 
 HERE = Path(__file__).parent
 KAFKA = "4.4.0"
@@ -37,11 +36,7 @@ class MemberProgram:
 
 def prepare_java(folder: Path) -> list[str]:
     """Raises CannotRun."""
-    lib = jars(KAFKA)
-    need_javac()
-    _built(["javac", "-cp", f"{lib}/*", "-d", str(folder), str(HERE / "Member.java")], folder)
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", f"{folder}:{lib}/*", "Member"]
+    return java_program(HERE / "Member.java", jars(KAFKA), folder)
 
 
 def prepare_go(_: Path) -> list[str]:
@@ -53,12 +48,6 @@ def prepare_confluent(_: Path) -> list[str]:
     """Raises CannotRun."""
     program = next(p for p in PROGRAMS if p.name == "confluent-kafka")
     return [environment(program)[0], str(HERE / "confluent_member.py")]
-
-
-def _built(command: list[str], folder: Path) -> None:
-    exit_code, printed = output_of(command, folder, BUILD_LIMIT_S)
-    if exit_code:
-        raise CannotRun(f"{' '.join(command)}: {printed.strip()[-300:]}")
 
 
 MEMBER_PROGRAMS = (

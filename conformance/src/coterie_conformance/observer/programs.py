@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import BUILD_LIMIT_S, go_program
-from coterie_conformance.servers.java_process import need_javac
-from coterie_conformance.servers.kafka import CannotRun, jars
-from coterie_conformance.tools.programs import output_of
+from coterie_conformance.servers.go_programs import go_program
+from coterie_conformance.servers.java_process import java_program
+from coterie_conformance.servers.kafka import jars
 
 HERE = Path(__file__).parent
 END_S = 15.0
@@ -30,19 +29,8 @@ def _program(name: str) -> tuple[str, ...]:
 
 def _java(version: str, folder: Path) -> list[str]:
     """The client is of the broker's version."""
-    lib = jars(version)
-    need_javac()
-    command = ["javac", "-cp", f"{lib}/*", "-d", str(folder), str(HERE / "Crew.java")]
-    exit_code, printed = output_of(command, folder, BUILD_LIMIT_S)
-    if exit_code:
-        raise CannotRun(f"{' '.join(command)}: {printed.strip()[-300:]}")
-    options = [
-        "-Xmx128m",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    ]
-    return ["java", *options, "-cp", f"{folder}:{lib}/*", "Crew"]
+    source, options = HERE / "Crew.java", ("-XX:+UseSerialGC",)
+    return java_program(source, jars(version), folder, heap="128m", options=options)
 
 
 def _librdkafka(_: str, __: Path) -> list[str]:

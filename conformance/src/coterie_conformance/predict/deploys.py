@@ -26,9 +26,8 @@ from coterie.observer.deploys import predictable
 from coterie.observer.group_facts import known_group
 from coterie.observer.offsets_tail import group_past
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.java_process import need_javac
+from coterie_conformance.servers.java_process import java_program
 from coterie_conformance.servers.kafka import CannotRun, jars
-from coterie_conformance.tools.programs import output_of
 
 HERE = Path(__file__).parent
 SESSION_MS = 9_000
@@ -37,7 +36,6 @@ HEARTBEAT_MS, CONSUMER_HEARTBEAT_MS = 3_000, 5_000  # the defaults, of which PAU
 SETTLED_S, PATIENCE_S, SEEDS = 20.0, 90.0, 20
 WITHIN = 0.2
 NEAR_S = 0.1  # of no matter, where a partition is unowned for tenths of a second
-BUILD_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +115,8 @@ def members_command(client: str, folder: Path) -> list[str]:
     if client == LIBRDKAFKA:
         program = next(p for p in PROGRAMS if p.name == "confluent-kafka")
         return [environment(program)[0], str(HERE / "confluent_members.py")]
-    need_javac()
     lib, classes = jars(client.removeprefix("Java ")), folder / client.replace(" ", "-")
-    classes.mkdir(parents=True, exist_ok=True)
-    exit_code, printed = output_of(
-        ["javac", "-cp", f"{lib}/*", "-d", str(classes), str(HERE / "Members.java")], folder, BUILD_LIMIT_S
-    )
-    if exit_code:
-        raise CannotRun(f"javac: {printed.strip()[-300:]}")
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", f"{classes}:{lib}/*", "Members"]
+    return java_program(HERE / "Members.java", lib, classes, log_level="error")
 
 
 class ClientProcess:

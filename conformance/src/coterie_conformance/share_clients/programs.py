@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import BUILD_LIMIT_S, FRANZ_GO, go_program
-from coterie_conformance.servers.java_process import need_javac
-from coterie_conformance.servers.kafka import CannotRun, jars
-from coterie_conformance.tools.programs import output_of
+from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
+from coterie_conformance.servers.java_process import java_program
+from coterie_conformance.servers.kafka import jars
 
 HERE = Path(__file__).parent
 LIMIT_S = 60.0  # of one command
@@ -41,16 +40,7 @@ class ShareProgram:
 
 def prepare_java(version: str, folder: Path) -> list[str]:
     """Raises CannotRun."""
-    lib = jars(version)
-    need_javac()
-    folder.mkdir(parents=True, exist_ok=True)
-    exit_code, printed = output_of(
-        ["javac", "-cp", f"{lib}/*", "-d", str(folder), str(HERE / "Sharer.java")], folder, BUILD_LIMIT_S
-    )
-    if exit_code:
-        raise CannotRun(f"javac: {printed.strip()[-300:]}")
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", f"{folder}:{lib}/*", "Sharer"]
+    return java_program(HERE / "Sharer.java", jars(version), folder)
 
 
 def prepare_ours(_: str, __: Path) -> list[str]:
