@@ -32,7 +32,6 @@ class AclChanges(NotificationScript):
         super().__init__(now_ms)
         self._changed: set[str] = set()  # paths
         self._by_resource: dict[AclResource, list[Acl]] = {}
-        self._last = dict.fromkeys(PATTERNS, "")  # the last notification that was read
 
     def changed(self, path: str) -> None:
         """The watch of a path of `acl_nodes.CHANGES` fired."""
@@ -48,8 +47,7 @@ class AclChanges(NotificationScript):
         """The watches are set before the ACLs are read, so that no change is missed."""
         for pattern in PATTERNS:
             self._changed.discard(acl_nodes.CHANGES[pattern])
-            names = yield from self.perform(List(acl_nodes.CHANGES[pattern], watch=True))
-            self._last[pattern] = max(names, default="")
+            yield from self._watch(acl_nodes.CHANGES[pattern])
         by_resource = {}
         for pattern in PATTERNS:
             for kind in acl_nodes.TYPES:
@@ -68,16 +66,10 @@ class AclChanges(NotificationScript):
         yield Wait(None)
 
     def _read_new(self, pattern: PatternType) -> Steps[None]:
-        folder = acl_nodes.CHANGES[pattern]
-        names = yield from self.perform(List(folder, watch=True))
         resources: dict[AclResource, None] = {}
-        for name in sorted(name for name in names if name > self._last[pattern]):
-            node: Znode | None = yield from self.perform(Read(f"{folder}/{name}"))
-            if node is not None:
-                self._read_ms[f"{folder}/{name}"] = self.now_ms
-                with suppress(Corrupt):  # a tool's mistake
-                    resources[acl_nodes.changed_resource(pattern, node.data)] = None
-            self._last[pattern] = name
+        for data in (yield from self._notified(acl_nodes.CHANGES[pattern])):
+            with suppress(Corrupt):  # a tool's mistake
+                resources[acl_nodes.changed_resource(pattern, data)] = None
         for resource in resources:
             self._by_resource[resource] = yield from self._read(resource)
         if resources:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from coterie.controller.session_script import SessionScript
 from coterie.machines.script import Steps, Wait
-from coterie.zookeeper.operations import Delete, NoNode, SessionExpired
+from coterie.zookeeper.operations import Delete, List, NoNode, Read, SessionExpired, Znode
 
 KEPT_MS = 15 * 60_000  # as Kafka
 
@@ -21,6 +21,7 @@ class NotificationScript(SessionScript):
         super().__init__(self._life(), now_ms)
         self._has_expired = False
         self._read_ms: dict[str, int] = {}  # when each notification was read that is not deleted, by path
+        self._last_read: dict[str, str] = {}  # the last notification that was read, by folder
 
     def expired(self) -> None:
         self._has_expired = True
@@ -46,6 +47,24 @@ class NotificationScript(SessionScript):
     @abstractmethod
     def _step(self) -> Steps[None]:
         """What has changed, or a wait."""
+
+    def _watch(self, folder: str) -> Steps[None]:
+        """Watches a folder of notifications. The present ones count as read: what they are about is read afterwards."""
+        names = yield from self.perform(List(folder, watch=True))
+        self._last_read[folder] = max(names, default="")
+
+    def _notified(self, folder: str) -> Steps[list[str]]:
+        """What each new notification of the folder holds, in order; the folder is watched again."""
+        names = yield from self.perform(List(folder, watch=True))
+        notified = []
+        for name in sorted(name for name in names if name > self._last_read[folder]):
+            path = f"{folder}/{name}"
+            node: Znode | None = yield from self.perform(Read(path))
+            if node is not None:
+                self._read_ms[path] = self.now_ms
+                notified.append(node.data)
+            self._last_read[folder] = name
+        return notified
 
     def _delete_old(self) -> Steps[None]:
         for path in [path for path, ms in self._read_ms.items() if self.now_ms - ms > KEPT_MS]:

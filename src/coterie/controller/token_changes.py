@@ -28,7 +28,6 @@ class TokenChanges(NotificationScript):
     def __init__(self, now_ms: int) -> None:
         super().__init__(now_ms)
         self._is_changed = False
-        self._last = ""  # the last notification that was read
 
     def changed(self) -> None:
         self._is_changed = True
@@ -37,8 +36,7 @@ class TokenChanges(NotificationScript):
     def _read_at_start(self) -> Steps[None]:
         """The watch is set before the tokens are read, so that no change is missed."""
         self._is_changed = False
-        names = yield from self.perform(List(token_nodes.CHANGES, watch=True))
-        self._last = max(names, default="")
+        yield from self._watch(token_nodes.CHANGES)
         ids = yield from self.perform(List(token_nodes.TOKENS))
         yield from self._read(ids, is_all=True)
 
@@ -47,16 +45,10 @@ class TokenChanges(NotificationScript):
             yield Wait(None)
             return
         self._is_changed = False
-        names = yield from self.perform(List(token_nodes.CHANGES, watch=True))
-        ids: dict[str, None] = {}
-        for name in sorted(name for name in names if name > self._last):
-            path = f"{token_nodes.CHANGES}/{name}"
-            node: Znode | None = yield from self.perform(Read(path))
-            if node is not None:
-                self._read_ms[path] = self.now_ms
-                if node.data and "/" not in node.data:  # else a tool's mistake
-                    ids[node.data] = None
-            self._last = name
+        notified = yield from self._notified(token_nodes.CHANGES)
+        ids = dict.fromkeys(
+            token_id for token_id in notified if token_id and "/" not in token_id
+        )  # else a tool's mistake
         if ids:
             yield from self._read(ids, is_all=False)
         yield from self._delete_old()
