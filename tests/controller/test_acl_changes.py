@@ -9,20 +9,16 @@ from coterie.controller import acl_nodes
 from coterie.controller.acl_changes import AclChanges, AclsRead
 from coterie.controller.acl_nodes import AclResource, resource_of
 from coterie.controller.notifications import KEPT_MS
-from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
-from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import (
     ConnectionLost,
     Create,
     Delete,
     List,
-    Operation,
     SessionExpired,
     Write,
-    ZooKeeperError,
 )
+from tests.controller.notification_reader import NotificationReader
 
-FOREVER_MS = 10**9
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC, TRANSACTIONAL_ID = AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID
 
@@ -34,17 +30,9 @@ def acl(name: str, pattern: PatternType = LITERAL, kind: AclResourceType = TOPIC
 A, B, P, X = acl("a"), acl("b"), acl("p", PREFIXED), acl("x", PREFIXED, TRANSACTIONAL_ID)
 
 
-class Reader:
-    """One broker's machine on a simulated ZooKeeper."""
-
+class Reader(NotificationReader[AclChanges, AclsRead]):
     def __init__(self) -> None:
-        self.world = World(1)
-        self.world.faults = NetworkFaults(0, 0)
-        self.server = ZooKeeperServer(self.world)
-        self.admin = self.server.connect(FOREVER_MS, lambda _: None)
-        self.machine = AclChanges(self.world.now_ms)
-        self.session = self.server.connect(FOREVER_MS, lambda path: self.machine.changed(path))
-        self.loses: type[ZooKeeperError] | None = None
+        super().__init__(AclChanges, AclChanges.changed, AclsRead)
 
     def write(self, *acls: Acl, notifies: bool = True) -> None:
         """As Kafka does: the node of each resource, then a notification."""
@@ -54,26 +42,10 @@ class Reader:
                 self.notify(resource)
 
     def notify(self, resource: AclResource) -> None:
-        path, data = resource.change
-        self.apply(Create(path, data, ephemeral=False, sequential=True))
-
-    def apply(self, operation: Operation) -> object:
-        return self.server.apply(self.admin, operation)
+        self.notify_by(*resource.change)
 
     def seen(self) -> list[set[Acl]]:
-        """What the broker is to apply now."""
-        self.world.run_until(self.world.now_ms + 10)
-        read: list[set[Acl]] = []
-        while (effect := self.machine.next(self.world.now_ms)) is not None:
-            if isinstance(effect, AclsRead):
-                read.append(set(effect.acls))
-                self.machine.respond()
-            elif self.loses is not None:
-                self.machine.refuse(self.loses())
-                self.loses = None
-            else:
-                self.machine.respond(self.server.apply(self.session, effect))
-        return read
+        return [set(effect.acls) for effect in self.effects(10)]
 
 
 def test_nodes_are_those_of_kafka() -> None:

@@ -12,52 +12,23 @@ from coterie.controller.config_changes import (
     SettingsRead,
 )
 from coterie.controller.notifications import KEPT_MS
-from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
-from coterie.laboratory.world import NetworkFaults, World
-from coterie.zookeeper.operations import ConnectionLost, Create, List, Operation, SessionExpired, Write, ZooKeeperError
-
-FOREVER_MS = 10**9
+from coterie.zookeeper.operations import ConnectionLost, List, SessionExpired, Write
+from tests.controller.notification_reader import FOREVER_MS, NotificationReader
 
 
-class Reader:
-    """One broker's machine on a simulated ZooKeeper."""
-
+class Reader(NotificationReader[ConfigChanges, SettingsRead]):
     def __init__(self) -> None:
-        self.world = World(1)
-        self.world.faults = NetworkFaults(0, 0)
-        self.server = ZooKeeperServer(self.world)
-        self.admin = self.server.connect(FOREVER_MS, lambda _: None)
-        self.machine = ConfigChanges(self.world.now_ms)
-        self.session = self.server.connect(FOREVER_MS, lambda _: self.machine.changed())
-        self.loses: type[ZooKeeperError] | None = None
-        self.clock_offset_ms = 0  # of the broker's clock from ZooKeeper's
+        super().__init__(ConfigChanges, lambda machine, _: machine.changed(), SettingsRead)
 
     def alter(self, kind: str, name: str, **settings: str) -> None:
         self.apply(Write(nodes.config(kind, name), nodes.settings(settings)))
-        data = nodes.config_change(kind, name)
-        self.notify(data)
+        self.notify(nodes.config_change(kind, name))
 
     def notify(self, data: str) -> None:
-        path = f"{nodes.CONFIG_CHANGES}/config_change_"
-        self.apply(Create(path, data, ephemeral=False, sequential=True))
-
-    def apply(self, operation: Operation) -> object:
-        return self.server.apply(self.admin, operation)
+        self.notify_by(f"{nodes.CONFIG_CHANGES}/config_change_", data)
 
     def seen(self, after_ms: int = GATHER_MS) -> list[SettingsChanged]:
-        """What the broker is to apply then."""
-        self.world.run_until(self.world.now_ms + after_ms)
-        changes: list[SettingsChanged] = []
-        while (effect := self.machine.next(self.world.now_ms + self.clock_offset_ms)) is not None:
-            if isinstance(effect, SettingsRead):
-                changes += effect.changes
-                self.machine.respond()
-            elif self.loses is not None:
-                self.machine.refuse(self.loses())
-                self.loses = None
-            else:
-                self.machine.respond(self.server.apply(self.session, effect))
-        return changes
+        return [change for effect in self.effects(after_ms) for change in effect.changes]
 
 
 def _topic(name: str, **settings: str) -> SettingsChanged:

@@ -9,21 +9,14 @@ from coterie.authentication.principal import USER, Principal
 from coterie.controller import token_nodes
 from coterie.controller.notifications import KEPT_MS
 from coterie.controller.token_changes import TokenChanges, TokensRead
-from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
-from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import (
     ConnectionLost,
-    Create,
     Delete,
     List,
-    Operation,
     SessionExpired,
     Write,
-    ZooKeeperError,
 )
-
-FOREVER_MS = 10**9
-Read = tuple[dict[str, DelegationToken | None], bool]
+from tests.controller.notification_reader import NotificationReader
 
 
 def token(token_id: str, owner: str = "alice") -> DelegationToken:
@@ -34,17 +27,9 @@ def token(token_id: str, owner: str = "alice") -> DelegationToken:
 A, B = token("a"), token("b", "ünï,cn=x")
 
 
-class Reader:
-    """One broker's machine on a simulated ZooKeeper."""
-
+class Reader(NotificationReader[TokenChanges, TokensRead]):
     def __init__(self) -> None:
-        self.world = World(1)
-        self.world.faults = NetworkFaults(0, 0)
-        self.server = ZooKeeperServer(self.world)
-        self.admin = self.server.connect(FOREVER_MS, lambda _: None)
-        self.machine = TokenChanges(self.world.now_ms)
-        self.session = self.server.connect(FOREVER_MS, lambda _: self.machine.changed())
-        self.loses: type[ZooKeeperError] | None = None
+        super().__init__(TokenChanges, lambda machine, _: machine.changed(), TokensRead)
 
     def write(self, *tokens: DelegationToken) -> None:
         for made in tokens:
@@ -52,25 +37,11 @@ class Reader:
             self.notify(made.token_id)
 
     def notify(self, token_id: str) -> None:
-        self.apply(Create(token_nodes.CHANGE, token_id, ephemeral=False, sequential=True))
+        self.notify_by(token_nodes.CHANGE, token_id)
 
-    def apply(self, operation: Operation) -> object:
-        return self.server.apply(self.admin, operation)
-
-    def seen(self) -> list[Read]:
-        """What the broker is to apply now, and whether it is all there is."""
-        self.world.run_until(self.world.now_ms + 10)
-        read: list[Read] = []
-        while (effect := self.machine.next(self.world.now_ms)) is not None:
-            if isinstance(effect, TokensRead):
-                read.append((effect.tokens, effect.is_all))
-                self.machine.respond()
-            elif self.loses is not None:
-                self.machine.refuse(self.loses())
-                self.loses = None
-            else:
-                self.machine.respond(self.server.apply(self.session, effect))
-        return read
+    def seen(self) -> list[tuple[dict[str, DelegationToken | None], bool]]:
+        """The tokens, and whether there are no others."""
+        return [(effect.tokens, effect.is_all) for effect in self.effects(10)]
 
 
 def test_nodes_are_those_of_kafka() -> None:

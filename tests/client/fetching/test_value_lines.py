@@ -1,4 +1,4 @@
-"""Lines of values are those that `poll` has, whatever the log holds, and wherever a limit or a write that fails ends them."""
+"""`write_lines` writes the values that `poll` returns, for generated logs, limits and writes that fail."""
 
 from __future__ import annotations
 
