@@ -26,7 +26,7 @@ class CommandGroup(click.Group):
         if args and args[0] not in names and not args[0].startswith("-"):
             from difflib import get_close_matches  # a millisecond of each start
 
-            close = get_close_matches(args[0], names, n=1)
+            close = get_close_matches(args[0], names, n=1) or [name for name in names if args[0].startswith(name)]
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names)}."
             ctx.fail(f"{ctx.command_path} has no command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
@@ -63,7 +63,12 @@ class VerbGroup(CommandGroup):
         """Ends with SystemExit, unless ``standalone_mode`` is False, as click's."""
 
         def work() -> Any:
-            return super(VerbGroup, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            try:
+                return super(VerbGroup, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            except click.NoSuchOption as error:
+                from coterie.cli.parts.kafka_options import explained
+
+                raise explained(error) from None
 
         if not standalone_mode:
             return work()
