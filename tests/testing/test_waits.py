@@ -46,7 +46,10 @@ NEVER: list[tuple[Callable[[LocalBroker], object], str]] = [
     ),
     (lambda b: b.until_requested("LeaveGroup", 1, timeout_s=0), "LeaveGroup came fewer than 1 time after 0 s."),
     (lambda b: b.until_held(FaultRule("Fetch", None, None, 1), timeout_s=0), "no Fetch came after 0 s."),
-    (lambda b: b.until_committed("nobody", {("t", 0): 1}, 0), "nobody has not committed {('t', 0): 1} after 0 s. {}"),
+    (
+        lambda b: b.until_committed("nobody", {("t", 0): 1}, 0),
+        "group nobody has not committed t-0: 1 after 0 s. It has committed nothing.",
+    ),
 ]
 
 

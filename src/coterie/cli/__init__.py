@@ -85,8 +85,9 @@ or settings; 3 a program that it needs cannot run here; 130 stopped by Ctrl-C or
 141 the reader of its output has gone.
 
 \b
-Shell completion, of topics and groups too (bash; zsh and fish likewise):
-  eval "$(_COTERIE_COMPLETE=bash_source coterie)"
+Shell completion, of topics and groups too:
+  eval "$(_COTERIE_COMPLETE=bash_source coterie)"        bash; in zsh: zsh_source
+  _COTERIE_COMPLETE=fish_source coterie | source         fish
 """
 
 

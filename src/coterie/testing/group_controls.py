@@ -112,7 +112,8 @@ class GroupControls(ABC):
             has = self._committed(group)
             return all(has.get(tp, -1) >= offset for tp, offset in offsets.items())
 
-        self._until(there, f"{group} has not committed {dict(offsets)}", lambda: str(self.committed(group)), timeout_s)
+        wanted = f"group {group} has not committed {_offsets(offsets)}"
+        self._until(there, wanted, lambda: f"It has committed {_offsets(self.committed(group))}.", timeout_s)
 
     def until_lag(self, group: str, *, at_least: int = 0, at_most: int | None = None, timeout_s: float = WAIT_S) -> int:
         """Waits until the group's lag, the sum over its committed partitions, is in these bounds; returns it. A group that has
@@ -124,7 +125,8 @@ class GroupControls(ABC):
             return (total,) if lag and at_least <= total and (at_most is None or total <= at_most) else None
 
         bounds = f"at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
-        reached = self._until(there, f"the lag of {group} is not {bounds}", lambda: str(self.lag(group)), timeout_s)
+        wanted = f"the lag of group {group} is not {bounds}"
+        reached = self._until(there, wanted, lambda: f"It is {_offsets(self.lag(group))}.", timeout_s)
         assert reached is not None, "no lag, and no time-out"
         return reached[0]
 
@@ -142,3 +144,8 @@ class GroupControls(ABC):
             return f"It is {explained['state']} with {members}, generation {state.generation}: {explained['verdict']}."
 
         return self._call(look)
+
+
+def _offsets(by_partition: Mapping[tuple[str, int], int]) -> str:
+    """``orders-0: 2, orders-1: 5``."""
+    return ", ".join(f"{topic}-{partition}: {n}" for (topic, partition), n in sorted(by_partition.items())) or "nothing"
