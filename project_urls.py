@@ -1,5 +1,5 @@
-"""The project's addresses in a package's metadata, from COTERIE_URL, which the release's workflow sets to the repository's. A build
-without it, as from a checkout, has none: a wrong address would be worse."""
+"""The project's addresses in a package's metadata, from COTERIE_URL, which the release's workflow sets to the repository's. A
+build without it, as from a checkout, has none: a wrong address would be worse."""
 
 from __future__ import annotations
 
