@@ -29,8 +29,32 @@ from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 
 
 def _join_sent(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> None:
-    """A newcomer's id comes with its response."""
-    if seen.request.member_id:
+    """A newcomer's id comes with its response. Beside the leader's SyncGroup it may be either's turn at the coordinator first:
+    the response to the SyncGroup shows whose it was."""
+    if seen.request.member_id and one.group.phase == COMPLETING and _leader_syncs(one):
+        one.beside_sync.append(seen)
+    elif seen.request.member_id:
+        _decide_join(one, seen, now_ms)
+
+
+def _leader_syncs(one: ObservedClassicGroup) -> bool:
+    """Whether the SyncGroup that ends the phase has no response yet."""
+    wanted = one.group.leader, one.group.generation
+    return any(
+        isinstance(other.request, SyncGroupRequest) and (other.request.member_id, other.request.generation_id) == wanted
+        for other in one.in_flight
+    )
+
+
+def decide_beside_sync(one: ObservedClassicGroup, now_ms: int) -> None:
+    """The JoinGroups that waited for the leader's SyncGroup, once it has its response or its connection has ended."""
+    if not _leader_syncs(one):
+        _decide_waiting(one, now_ms)
+
+
+def _decide_waiting(one: ObservedClassicGroup, now_ms: int) -> None:
+    joins, one.beside_sync = one.beside_sync, []
+    for seen in joins:
         _decide_join(one, seen, now_ms)
 
 
@@ -61,6 +85,8 @@ def _decide_join(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int, memb
 
 def _join_responded(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     group, request = one.group, seen.request
+    if seen in one.beside_sync:
+        _decide_waiting(one, now_ms)
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         deadline_ms = now_ms + request.session_timeout_ms
         one.apply([e.MemberIdReserved(response.member_id, deadline_ms)], now_ms)
@@ -305,6 +331,7 @@ def _refused(one: ObservedClassicGroup, member_id: str, code: int, now_ms: int) 
 def _notice_rebalance(one: ObservedClassicGroup, now_ms: int) -> None:
     """The coordinator rebalances: a departure whose response is under way, or a member whose session is over. Any other cause
     shows in the next generation."""
+    _decide_waiting(one, now_ms)
     for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
         left(one, other, None, now_ms)
     if one.group.phase != PREPARING and not one.remove_silent(now_ms, OBSERVED):

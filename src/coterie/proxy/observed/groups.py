@@ -10,7 +10,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.state import Cause, Group
-from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, form_held_back, left
+from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, decide_beside_sync, form_held_back, left
 from coterie.proxy.observed.classic_group import LEFT, SILENT, ObservedClassicGroup
 from coterie.proxy.observed.consumer_group import ObservedConsumers
 from coterie.proxy.observed.explanation import explained
@@ -70,6 +70,7 @@ class ObservedGroups:
                 form_held_back(one, now_ms)
         if response is not None:
             RESPONSES[type(seen.request)](one, seen, response, now_ms)
+        decide_beside_sync(one, now_ms)
 
     def topics(self, response: MetadataResponse) -> None:
         """Names of topics by id, for groups of the consumer protocol."""

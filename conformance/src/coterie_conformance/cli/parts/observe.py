@@ -11,7 +11,7 @@ from coterie_conformance.tools.our_commands import is_older
 if TYPE_CHECKING:
     from coterie_conformance.observer.story_cluster import StoryVerdict
 
-OBSERVED_VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+OBSERVED_VERSIONS = ("2.6.3", "3.9.1", "4.3.0", "4.4.0")
 CONSUMER_SINCE = "4.0"
 LEAST_BY_OBSERVER = 0.9  # 27 of 30; of the consumer protocol's stories too
 
@@ -59,7 +59,7 @@ def observe_sentences(figures: Figures) -> list[str]:
 
 # -- proxy --------------------------------------------------------------------------------------------------------------------
 
-PROXIED_VERSIONS = ("4.3.0",)
+PROXIED_VERSIONS = ("4.3.0", "4.4.0")
 
 
 def proxy_part(options: PartOptions) -> Figures:
