@@ -25,7 +25,7 @@ from coterie.broker.requests.fetch_sessions import (
 )
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, Work, finish
-from coterie.broker.storage.topic import NO_LEADER_EPOCH, Partition
+from coterie.broker.storage.topic import INTERNAL_TOPICS, NO_LEADER_EPOCH, Partition
 from coterie.broker.storage.topics import Topics
 from coterie.log.aside import Aside, at_once, resumable
 from coterie.log.epochs.epoch_cache import UNDEFINED_OFFSET
@@ -55,11 +55,12 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
     if broker.member is not None and replica_id(request) >= 0:
         return _fetch_of_a_follower(broker, request, call)
     now_ms = broker.clock.now_ms()
-    broker.clients.seen.fetched(call, now_ms)
     try:
         fetch = broker.fetch_sessions.begin(request, call.api_version > topic_names.FETCH, now_ms)
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
+    if _is_of_a_reader(broker.topics, request, fetch):
+        broker.clients.seen.fetched(call, now_ms)
     fetching = _Fetching(broker, request, fetch, call, _reads_committed(request))
     if fetching.in_turns:
         return broker.turns.run(_in_turns(fetching, now_ms))
@@ -67,6 +68,12 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return fetching.response(read, now_ms)
     return _Wait(fetching, read).pending
+
+
+def _is_of_a_reader(topics: Topics, request: FetchRequest, fetch: Fetch) -> bool:
+    """Not of a tool under the same client id, which looks at single records or at what groups have stored."""
+    names = (topics.name_of(f.topic, f.topic_id, fetch.by_id) for f in fetch.partitions.values())
+    return (request.max_wait_ms > 0 or request.min_bytes > 0) and any(name not in INTERNAL_TOPICS for name in names)
 
 
 @from_brokers
@@ -379,8 +386,7 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
 
 
 def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
-    """Where the log has left that of a client whose last record was of ``last_fetched_epoch`` (KIP-595). Raises Refusal
-    OFFSET_OUT_OF_RANGE for an epoch that is not known."""
+    """Where the log has left that of the client (KIP-595). Raises Refusal OFFSET_OUT_OF_RANGE for an unknown epoch."""
     if wanted.last_fetched_epoch < 0:
         return None
     end = partition.end_of_epoch(wanted.last_fetched_epoch)
