@@ -26,6 +26,7 @@ from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario
+from coterie_conformance.scenarios.share_group_scenario import ShareGroupScenario
 from coterie_conformance.scenarios.share_scenario import ShareScenario
 from coterie_conformance.scenarios.streams_scenario import StreamsScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
@@ -47,6 +48,7 @@ WORLDS: dict[str, Callable[[], Run]] = {
     "zookeeper": ZooKeeperScenario,
     "rocketmq": RocketMQScenario,
     "share": ShareScenario,
+    "share_group": ShareGroupScenario,
     "streams": StreamsScenario,
 }
 

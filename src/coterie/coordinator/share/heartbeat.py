@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (scenarios: tests/spec/share): join, subscribe, stay and leave; and the end of a member's session.
+"""ShareGroupHeartbeat (scenarios: tests/spec/share_group): join, subscribe, stay and leave; and the end of a member's session.
 Kafka's GroupMetadataManager.shareGroupHeartbeat.
 
 As in a consumer group, but without reconciliation: a member takes its part of the target assignment at once.
@@ -132,8 +132,8 @@ def _update_member(
         metadata_hash = ctx.topics.metadata_hash(_subscribed(group, before, after))
         outcome.events.append(s.ShareTopicsChecked(ctx.topics.version))
         if bump or metadata_hash != group.metadata_hash:
-            bump, epoch = True, epoch + 1
             kind = "states_initialized" if bump else "topic_metadata_changed"
+            bump, epoch = True, epoch + 1
             if changed:
                 kind = "subscription_changed" if before.member_id in group.members else "member_joined"
             cause = _cause(kind, after) if changed else Cause(kind)

@@ -91,6 +91,8 @@ def initialization(
 
 def decide_states_initialized(group: ShareGroup, command: StatesInitialized, ctx: Context) -> Outcome:
     """The share coordinator has initialized the partitions, or has failed to: then they are asked for again."""
+    if not command.partitions:
+        return _responding(Outcome(), command.response, ctx)
     states = group.states or StatePartitions()
     waiting = _without(states.initializing, command.partitions)
     if not command.succeeded:

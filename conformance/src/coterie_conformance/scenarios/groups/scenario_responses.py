@@ -13,6 +13,9 @@ from coterie.wire.messages.groups.leave_group import LeaveGroupResponse
 from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.groups.offset_delete import OffsetDeleteResponse
 from coterie.wire.messages.groups.sync_group import SyncGroupResponse
+from coterie.wire.messages.share.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from coterie.wire.messages.share.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatResponse
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitResponse
 
@@ -37,7 +40,21 @@ def response_text(response: Message) -> str:
         case OffsetDeleteResponse():
             return f"OffsetDelete {_code(response.error_code)}" + _partitions(response)
         case ConsumerGroupHeartbeatResponse():
-            return _member(response)
+            return f"ConsumerGroupHeartbeat {_member(response)}"
+        case ShareGroupHeartbeatResponse():
+            interval = "" if response.error_code or not response.heartbeat_interval_ms else _interval(response)
+            return f"ShareGroupHeartbeat {_member(response)}{interval}"
+        case AlterShareGroupOffsetsResponse():
+            return f"AlterShareGroupOffsets {_code(response.error_code)}" + "".join(
+                f" {t.topic_name}-{p.partition_index}={_code(p.error_code)}"
+                for t in response.responses
+                for p in t.partitions
+            )
+        case DeleteShareGroupOffsetsResponse():
+            return f"DeleteShareGroupOffsets {_code(response.error_code)}" + "".join(
+                f" {t.topic_name}={_code(t.error_code)}" + (f" ({t.error_message})" if t.error_message else "")
+                for t in response.responses
+            )
         case StreamsGroupHeartbeatResponse():
             return _thread(response)
         case DeleteGroupsResponse():
@@ -83,8 +100,12 @@ def _partitions(response: OffsetCommitResponse | OffsetDeleteResponse | TxnOffse
     )
 
 
-def _member(response: ConsumerGroupHeartbeatResponse) -> str:
-    text = f"ConsumerGroupHeartbeat {_code(response.error_code)}"
+def _interval(response: ShareGroupHeartbeatResponse) -> str:
+    return "" if response.heartbeat_interval_ms == 5_000 else f" interval={response.heartbeat_interval_ms}"
+
+
+def _member(response: ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse) -> str:
+    text = _code(response.error_code)
     if response.error_code:
         return text
     text += f" member={response.member_id} epoch={response.member_epoch}"
