@@ -18,6 +18,7 @@ from coterie_conformance.scenarios.authorizer_scenario import AuthorizerScenario
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
 from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
 from coterie_conformance.scenarios.groups.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
+from coterie_conformance.scenarios.groups.share_group_scenario import ShareGroupScenario
 from coterie_conformance.scenarios.members.consumer_member_scenario import (
     ConsumerMemberScenario,
     ShareMemberScenario,
@@ -26,7 +27,6 @@ from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario
-from coterie_conformance.scenarios.share_group_scenario import ShareGroupScenario
 from coterie_conformance.scenarios.share_scenario import ShareScenario
 from coterie_conformance.scenarios.streams_scenario import StreamsScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
