@@ -163,15 +163,26 @@ def flapping(world: SimulatedWorld) -> Crew:
     return crew
 
 
-def static_restart(world: SimulatedWorld) -> Crew:
+def static_restart(world: SimulatedWorld, **settings: str) -> Crew:
     crew = Crew(world)
     for name in ("anna", "ben"):
-        crew.join(name, group_instance_id=name)
+        crew.join(name, group_instance_id=name, **settings)
     crew.settle(2)
-    crew.process("ben").kill()
+    if settings:
+        crew.controls["ben"].leaves = True  # of the consumer protocol only a member that says so may be replaced
+    else:
+        crew.process("ben").kill()
     world.advance(5)
-    crew.join("ben", group_instance_id="ben")
+    crew.join("ben", group_instance_id="ben", **settings)
     crew.settle(2)
+    return crew
+
+
+def consumer_static_restart(world: SimulatedWorld) -> Crew:
+    """Another member joins after it: the return is no cause of that epoch."""
+    crew = static_restart(world, group_protocol="consumer")
+    crew.join("cleo", group_protocol="consumer")
+    crew.settle(3)
     return crew
 
 

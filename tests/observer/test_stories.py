@@ -11,7 +11,7 @@ import pytest
 from coterie.coordinator.journal.line import JournalLine
 from coterie.testing import ErrorCode, simulate
 from coterie.testing.simulated import SimulatedWorld
-from tests.observer import stories
+from tests.observer import modern_stories, stories
 from tests.observer.stories import GROUP, Crew
 
 Tell = Callable[[SimulatedWorld], Crew]
@@ -52,14 +52,26 @@ STORIES = [
     Story(stories.consumer_kill, "epoch_raised", "session_timeout", "inferred"),
     Story(stories.consumer_leave, "epoch_raised", "member_left", "inferred"),
     Story(stories.consumer_added_partitions, "epoch_raised", "topic_metadata_changed", "observed"),
+    Story(stories.consumer_static_restart, "member_replaced", "member_replaced", "observed"),
     Story(stories.upgrade, "epoch_raised", "upgraded", "observed"),
     Story(stories.downgrade, "group_removed", "downgraded", "observed"),
     Story(stories.slow_join, "pattern_seen", "slow_join", "inferred"),
     Story(stories.stuck_sync, "pattern_seen", "slow_sync", "observed"),
     Story(stories.deleted, "group_removed", "tombstone", "observed"),
+    Story(modern_stories.share_joins, "epoch_raised", "states_initialized", "observed"),
+    Story(modern_stories.share_leave, "epoch_raised", "member_left", "inferred"),
+    Story(modern_stories.share_kill, "epoch_raised", "member_gone", "unknown"),
+    Story(modern_stories.share_subscription, "epoch_raised", "subscription_changed", "observed"),
+    Story(modern_stories.share_added_partitions, "epoch_raised", "topic_metadata_changed", "observed"),
+    Story(modern_stories.share_deleted, "group_removed", "tombstone", "observed"),
+    Story(modern_stories.streams_joins, "epoch_raised", "member_joined", "observed"),
+    Story(modern_stories.streams_leave, "epoch_raised", "member_left", "inferred"),
+    Story(modern_stories.streams_kill, "epoch_raised", "session_timeout", "inferred"),
+    Story(modern_stories.streams_added_partitions, "epoch_raised", "topic_metadata_changed", "observed"),
 ]
 # One of each way to leave, and of each kind of group; the rules themselves are scenarios of tests/spec/observe.
 QUICK = {"kill", "clean_leave", "static_restart", "regex_gains_topic", "consumer_leave", "upgrade", "deleted"}
+QUICK |= {"share_joins", "streams_kill"}
 
 
 def of_group(lines: list[JournalLine]) -> list[JournalLine]:

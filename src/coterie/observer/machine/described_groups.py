@@ -32,7 +32,7 @@ def described_lines(
     lines += _course_lines(group, sight)
     group.described = sight
     is_settled = sight.state in (STABLE, EMPTY) if sight.epoch is None else True
-    if not is_settled or (reads_records and group.stored is not None) or group.consumer is not None:
+    if not is_settled or (reads_records and group.stored is not None) or group.modern is not None:
         return lines
     generation = NO_GENERATION if sight.epoch is None else sight.epoch
     value = GroupMetadataValue(sight.protocol_type, generation, sight.protocol or None, None)

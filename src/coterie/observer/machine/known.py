@@ -11,12 +11,17 @@ from typing import Any, NamedTuple
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.group_ownership import GroupOwnership
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.share.state import ShareGroup
+from coterie.coordinator.state import TopicPartition
+from coterie.coordinator.streams.leave import task_owners
+from coterie.coordinator.streams.state import StreamsGroup
 from coterie.observer.machine.sights import Described
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 COMMITS_KEPT, LIVES_KEPT = 8, 200
 SAME_COMMIT_MS = 50  # a member's partitions are committed by one request
 REGULAR_COMMITS = 3
+ModernGroup = ConsumerGroup | ShareGroup | StreamsGroup
 
 
 class Life(NamedTuple):
@@ -116,7 +121,9 @@ class KnownGroup:
     gained: set[str] = field(default_factory=set)  # topics that were new when subscriptions grew by them
     is_revoking: bool = False  # the last generation of a cooperative group took partitions away
     logged: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    consumer: ConsumerGroup | None = None
+    modern: ModernGroup | None = None  # of a group that has an epoch: what its records hold
+    owners: Mapping[TopicPartition, str] | None = None  # of a streams group, by its tasks, once a commit needs them
+    are_states_new: bool = False  # partitions of a share group got their state, and the epoch has not risen for them
     notes: list[dict[str, str]] = field(default_factory=list)  # causes of the next group epoch, or generation
     leaving: list[JournalLine] = field(
         default_factory=list
@@ -130,9 +137,21 @@ class KnownGroup:
     @property
     def generation(self) -> int:
         """-1 where none is known."""
-        if self.consumer is not None:
-            return self.consumer.group_epoch
+        if self.modern is not None:
+            return self.modern.group_epoch
         return -1 if self.stored is None else self.stored.generation
+
+    def owner_of(self, partition: TopicPartition, topic_id: bytes) -> KnownMember | None:
+        """Who commits for a partition; several members of a share group have one, and commit nothing."""
+        owner: str | None = None
+        if self.modern is None:
+            owner = self.ownership.partitions.owners.get(partition)
+        elif isinstance(self.modern, ConsumerGroup):
+            owner = self.modern.owners.get((topic_id, partition[1]))
+        elif isinstance(self.modern, StreamsGroup):
+            self.owners = task_owners(self.modern) if self.owners is None else self.owners
+            owner = self.owners.get(partition)
+        return None if owner is None else self.members.get(owner)
 
     @property
     def is_hot(self) -> bool:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.coordinator import events as e
-from coterie.coordinator.consumer.events import ConsumerEvent, GroupEpochRemoved
-from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines
 from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, known_cause
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, baseline, pattern, stored_lines
-from coterie.observer.machine.consumer import consumer_lines, release_leaving
 from coterie.observer.machine.described_groups import described_lines, recall
-from coterie.observer.machine.known import KnownGroup, KnownMember, KnownTopics
+from coterie.observer.machine.known import KnownGroup, KnownTopics
+from coterie.observer.machine.modern import EpochRemoved, ModernEvent, modern_lines, release_leaving
 from coterie.observer.machine.rules import SLOW_PHASE_MS, Cause, deploy, flapping, slow_joiner
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
@@ -32,7 +31,7 @@ class GroupObserver:
         self.reads_records, self._reads_logs = reads_records, reads_logs
         self.groups: dict[str, KnownGroup] = {}
         self._topics = KnownTopics()
-        self._consumers = ConsumerJournalLines(lambda topic_id: self._topics.names.get(topic_id, topic_id.hex()))
+        self._modern = JournalLines(lambda topic_id: self._topics.names.get(topic_id, topic_id.hex()))
         self._waiting: dict[str, list[tuple[int, s.RecordRead]]] = {}  # for the line of a log, and what follows
         self._removals: set[str] = set()  # groups whose removal has no line yet
         self._now_ms = 0
@@ -134,9 +133,9 @@ class GroupObserver:
                 group.strangers.clear()
         elif isinstance(event, e.GroupRemoved):
             self._removed(group, time_ms)
-        elif isinstance(event, ConsumerEvent):
-            made = consumer_lines(group, event, time_ms, self._consumers)
-            if isinstance(event, GroupEpochRemoved) and made:
+        elif isinstance(event, ModernEvent):
+            made = modern_lines(group, event, time_ms, self._modern)
+            if isinstance(event, EpochRemoved) and made:
                 self._remove(group, made.pop())
             lines += made
             if group.leaving:
@@ -166,7 +165,7 @@ class GroupObserver:
         if line is None:
             return []
         group.removal = None
-        if time_ms == line.time_ms and isinstance(event, e.GroupStored | ConsumerEvent):
+        if time_ms == line.time_ms and isinstance(event, e.GroupStored | ModernEvent):
             kind = "downgraded" if isinstance(event, e.GroupStored) else "upgraded"
             line.causes = [{"kind": kind, "evidence": OBSERVED}]
             if isinstance(event, e.GroupStored):
@@ -180,17 +179,17 @@ class GroupObserver:
         return [line]
 
     def _committed(self, group: KnownGroup, partition: TopicPartition, time_ms: int) -> list[JournalLine]:
-        owner = group.ownership.partitions.owners.get(partition)
-        member = group.members.get(owner) if owner is not None else self._consumer_owner(group, partition)
+        member = group.owner_of(partition, self._topics.ids.get(partition[0], b""))
         if member is not None:
             member.committed(time_ms)
             return []
-        if group.consumer is not None:
+        if group.modern is not None:
             # Members whose records came before the observer are in a description alone.
             is_empty = group.described is not None and group.described.state == EMPTY
-            is_known = is_empty and not group.consumer.members
+            is_known = is_empty and not group.modern.members
         else:
-            is_known = group.stored is not None and not group.is_baseline and owner is None
+            is_unowned = partition not in group.ownership.partitions.owners
+            is_known = group.stored is not None and not group.is_baseline and is_unowned
         if not is_known or time_ms <= group.stored_ms or partition in group.strangers:
             return []
         is_late = partition in group.ownership.partitions.last_owners or group.course.state in (PREPARING, COMPLETING)
@@ -241,10 +240,3 @@ class GroupObserver:
     def _patterns(group: KnownGroup, now_ms: int) -> list[JournalLine]:
         causes = (look(group, now_ms) for look in (flapping, deploy))
         return [line for cause in causes if cause is not None for line in pattern(group, cause, now_ms)]
-
-    def _consumer_owner(self, group: KnownGroup, partition: TopicPartition) -> KnownMember | None:
-        """Who owns a partition in a group of the consumer protocol."""
-        if group.consumer is None:
-            return None
-        owner = group.consumer.owners.get((self._topics.ids.get(partition[0], b""), partition[1]))
-        return None if owner is None else group.members.get(owner)
