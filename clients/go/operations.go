@@ -125,7 +125,8 @@ func (b *Broker) DropConnections(options *DropConnectionsOptions) (int, error) {
 	return result, err
 }
 
-// Expire: Ends a member's session now; member is its member id, or its client id. Raises LookupError.
+// Expire: Ends a member's session now; member is its member id, or its client id. So ends a member id that was reserved and
+// not used yet (KIP-394). Raises LookupError.
 func (b *Broker) Expire(group string, member string) error {
 	arguments := map[string]any{"group": group, "member": member}
 	return b.call("expire", arguments, nil)

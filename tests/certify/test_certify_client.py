@@ -75,6 +75,13 @@ def test_a_right_consumer_has_no_finding(protocol: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_member_id_that_was_lost_expires_before_the_end() -> None:
+    """The rebalance waits for it, on Kafka until its session timeout."""
+    result = certify("--story", "join response lost", "--", *RIGHT, "classic")
+    assert "1 right" in result.output, result.output
+
+
+@pytest.mark.slow
 def test_a_right_producer_has_no_finding() -> None:
     command = [sys.executable, str(BAD_CLIENTS), *WORDS, "producer: none"]
     result = certify("--role", "producer", "--delivery", "exactly-once", "--", *command)

@@ -85,6 +85,14 @@ def test_what_breaks_a_rule(rule: str, text: str, end: int, delivery: DeliveryPr
     assert findings[rule].journal in ("0.5 s generation 1: stable", "")
 
 
+def test_a_commit_that_a_dead_coordinator_applied_counts() -> None:
+    """Nobody saw the response; the broker has the offset."""
+    history = story("+ a0 a1 r2", 2)
+    assert [finding.rule for finding in judge(history)] == ["uncommitted"]
+    history.committed = {0: 2}
+    assert judge(history) == []
+
+
 def test_every_rule_has_a_case() -> None:
     assert {row[0] for row in WRONG} == RULES.keys()
     assert {row[0] for row in PRODUCER_CASES} == PRODUCER_RULES.keys()

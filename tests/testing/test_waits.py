@@ -4,6 +4,7 @@ arguments of its methods."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from coterie.client import KafkaError
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.testing.faults import FAILABLE, FaultRule
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -105,6 +107,18 @@ def test_an_api_that_cannot_be_failed_can_be_held_and_lost(broker: LocalBroker) 
 def test_a_member_that_is_not_there_cannot_be_expired(broker: LocalBroker) -> None:
     with pytest.raises(LookupError, match="group g has no member ghost; it has none"):
         broker.expire("g", "ghost")
+
+
+def test_a_member_id_that_is_reserved_expires(broker: LocalBroker) -> None:
+    """JoinGroup gives an id, by which the member has to join (KIP-394)."""
+    socket = BrokerSocket(broker.host, broker.port)
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    joining = JoinGroupRequest("reserved", 60_000, 60_000, "", None, "consumer", protocols)
+    response = socket.request(joining)
+    assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    broker.expire("reserved", response.member_id)
+    assert socket.request(replace(joining, member_id=response.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    socket.close()
 
 
 WRONG: list[tuple[Callable[[LocalBroker], object], type[Exception], str]] = [

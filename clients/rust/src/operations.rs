@@ -240,7 +240,8 @@ impl Broker {
         self.call("drop_connections", given)
     }
 
-    /// Ends a member's session now; member is its member id, or its client id. Raises LookupError.
+    /// Ends a member's session now; member is its member id, or its client id. So ends a member id that was reserved and
+    /// not used yet (KIP-394). Raises LookupError.
     pub fn expire(&self, group: &str, member: &str) -> Result<(), Error> {
         let given = json!({"group": group, "member": member});
         self.call("expire", given)

@@ -64,7 +64,8 @@ export abstract class Operations {
   }
 
   /**
-   * Ends a member's session now; member is its member id, or its client id. Raises LookupError.
+   * Ends a member's session now; member is its member id, or its client id. So ends a member id that was reserved and
+   * not used yet (KIP-394). Raises LookupError.
    */
   async expire(group: string, member: string): Promise<void> {
     await this.call("expire", { group: group, member: member });

@@ -78,8 +78,11 @@ class GroupControls(ABC):
         return self._call(look)
 
     def expire(self, group: str, member: str) -> None:
-        """Ends a member's session now; ``member`` is its member id, or its client id. Raises LookupError."""
+        """Ends a member's session now; ``member`` is its member id, or its client id. So ends a member id that was reserved and
+        not used yet (KIP-394). Raises LookupError."""
         member_ids = [m for m, client_id in self.members(group).items() if member in (m, client_id)]
+        if not member_ids and self._call(lambda: member in getattr(self._group(group), "reservations", ())):
+            member_ids = [member]
         if not member_ids:
             raise LookupError(f"group {group} has no member {member}; it has {self.members(group) or 'none'}")
         for member_id in member_ids:

@@ -21,6 +21,8 @@ def main(address: str, group: str, topic: str, protocol: str) -> None:
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
     }
+    if protocol == "classic":
+        settings["partition.assignment.strategy"] = "range,roundrobin"  # one that another library has by default
     with BlockingConsumer(settings) as consumer:
         consumer.subscribe([topic])
         while not ended:

@@ -135,7 +135,11 @@ _COORDINATOR = (
         ("fail SyncGroup NOT_COORDINATOR 2", "start 1", "read 200"),
     ),
     ClientStory("slow sync", "the assignment comes 3 s late", ("delay SyncGroup 3000 2", "start 1", "read 300")),
-    ClientStory("join response lost", "the response to a JoinGroup is lost", ("lose JoinGroup", "start 1", "read 200")),
+    ClientStory(
+        "join response lost",
+        "the response to a JoinGroup is lost, and the member id in it with its session",
+        ("lose JoinGroup", "start 1", "forget", "read 200"),
+    ),
     ClientStory("sync response lost", "the response to a SyncGroup is lost", ("lose SyncGroup", "start 1", "read 200")),
     ClientStory("join cut", "the connection of a JoinGroup closes", ("cut JoinGroup 2", "start 1", "read 200")),
     ClientStory(

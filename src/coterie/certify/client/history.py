@@ -55,13 +55,15 @@ class ClientEvent:
 class ClientHistory:
     """``ends``: of a consumer's topic the next offset of each partition; ``optional``: records that need not be processed,
     since they were deleted or aborted, and offsets of markers. ``steps`` and ``journal``: lines of the story and of the group's
-    journal with their times. ``stuck``: the step at which the story stood still."""
+    journal with their times. ``committed``: the group's offsets at the end, as the broker has them. ``stuck``: the step at
+    which the story stood still."""
 
     events: list[ClientEvent] = field(default_factory=list)
     steps: list[tuple[float, str]] = field(default_factory=list)
     journal: list[tuple[float, str]] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     optional: set[tuple[int, int]] = field(default_factory=set)
+    committed: dict[int, int] = field(default_factory=dict)
     stuck: str = ""
     end_s: float = 0.0
 

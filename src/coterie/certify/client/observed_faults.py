@@ -16,22 +16,38 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 
 OWN_CLIENT = "coterie-certify"  # the client id of the stage's own clients, which no fault meets
-_COMMIT, _OFFSETS = "OffsetCommit", "OffsetFetch"
+_COMMIT, _OFFSETS, _JOIN = "OffsetCommit", "OffsetFetch", "JoinGroup"
+_EPOCH_HEARTBEAT = "ConsumerGroupHeartbeat"
+_OF_CLASSIC_MEMBERS = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 Note = Callable[[ClientEventKind, int, int], ClientEvent]
 
 
 class ObservedFaults(Faults):
     """``note`` keeps an event of a partition and an offset; before a commit it reads what the processes have printed.
-    ``heard``: the member id of each request -> the monotonic time of the last one."""
+    ``heard``: the member id of each request -> the monotonic time of the last one. ``reserved``: ids that JoinGroup has given
+    with MEMBER_ID_REQUIRED."""
 
     def __init__(self, topic: str, note: Note) -> None:
         super().__init__()
         self._topic, self._note = topic, note
         self.heard: dict[str, float] = {}
+        self.reserved: set[str] = set()
+        self._epoch_members: set[str] = set()  # those of KIP-848
 
     def taken(self, api: str, request: Any, client_id: str) -> FaultRule | None:
-        """None of a request of our own."""
-        return None if client_id == OWN_CLIENT else super().taken(api, request, client_id)
+        """None of a request of our own, nor of one that no broker would refuse so."""
+        rule = next((rule for rule in self.rules if rule.matches(api, request, client_id)), None)
+        if client_id == OWN_CLIENT or (rule is not None and not self._may_be_refused(rule, request)):
+            return None
+        return super().taken(api, request, client_id)
+
+    def _may_be_refused(self, rule: FaultRule, request: Any) -> bool:
+        """Offsets are unstable for requests that require stable ones (KIP-447), and a member of KIP-848 has no generation."""
+        if rule.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            return bool(request.require_stable)
+        if rule.api == _COMMIT and rule.code in _OF_CLASSIC_MEMBERS:
+            return request.member_id not in self._epoch_members
+        return True
 
     def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
         """The rules come first: what they refuse has not happened."""
@@ -42,17 +58,23 @@ class ObservedFaults(Faults):
             member_id = getattr(request, "member_id", "")
             if member_id:
                 self.heard[member_id] = time.monotonic()
+            if api == _EPOCH_HEARTBEAT:
+                self._epoch_members.add(member_id)
             if api == _OFFSETS:
                 self._positions(request)
+            if api == _JOIN:
+                return _seen(handler(broker, request, call), self._joined)
             if api != _COMMIT:
                 return handler(broker, request, call)
             events = self._commits(request)
-            result = handler(broker, request, call)
-            if isinstance(result, Pending):
-                return result.then(lambda response: _accepted(response, events))
-            return None if result is None else _accepted(result, events)
+            return _seen(handler(broker, request, call), lambda response: _accepted(response, events))
 
         return handle
+
+    def _joined(self, response: Any) -> Message:
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.reserved.add(response.member_id)
+        return response  # type: ignore[no-any-return]
 
     def _commits(self, request: Any) -> dict[int, ClientEvent]:
         return {
@@ -70,6 +92,19 @@ class ObservedFaults(Faults):
         partitions = [p for topic in every if topic.name in ("", self._topic) for p in topic.partition_indexes]
         for partition in partitions if every else [-1]:
             self._note(ClientEventKind.POSITIONED, partition, -1)
+
+
+def refused_request(rule: FaultRule) -> str:
+    """The request that the rule is for, in words."""
+    if rule.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        return f"{rule.api} for stable offsets"
+    return f"{rule.api} as a classic member" if rule.api == _COMMIT and rule.code in _OF_CLASSIC_MEMBERS else rule.api
+
+
+def _seen(result: Message | Pending | None, look: Callable[[Message], Message]) -> Message | Pending | None:
+    if isinstance(result, Pending):
+        return result.then(look)
+    return None if result is None else look(result)
 
 
 def _accepted(response: Message, events: dict[int, ClientEvent]) -> Message:

@@ -63,13 +63,14 @@ class ConsumerStoryRun(StoryRun):
         with self._lock:
             events = list(self.history.events)
         processed = {(e.partition, e.offset) for e in events if e.kind is ClientEventKind.PROCESSED}
-        committed = self.broker.committed(GROUP)
+        committed = {partition: offset for (_, partition), offset in self.broker.committed(GROUP).items()}
         for partition in self.history.ends:
             required = self.history.required(partition)
             if any((partition, offset) not in processed for offset in required):
                 return False
-            if required and committed.get((TOPIC, partition), 0) <= required[-1]:
+            if required and committed.get(partition, 0) <= required[-1]:
                 return False
+        self.history.committed = committed
         return True
 
     def _know_ends(self) -> None:

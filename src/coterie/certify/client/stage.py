@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.certify.client.history import ClientEvent, ClientEventKind, ClientFinding, ClientHistory
-from coterie.certify.client.observed_faults import ObservedFaults
+from coterie.certify.client.observed_faults import ObservedFaults, refused_request
 from coterie.certify.client.processes import END_S, UserProcess
 from coterie.certify.client.story import CONSUMER, ClientStory
 from coterie.coordinator.journal.line import JournalLine
@@ -114,7 +114,7 @@ class StoryRun:
                         process.close()
             self.history.journal = [_journal(line, started_ms) for line in self.broker.journal if line.group == GROUP]
             findings = self.judged()
-        unmet = sorted({rule.api for rule in self._unmet()})
+        unmet = sorted({refused_request(rule) for rule in self._unmet()})
         seconds = time.monotonic() - self._start_s
         if findings or not unmet:
             return ClientOutcome(self.story, WRONG if findings else RIGHT, findings, "", seconds)
@@ -207,7 +207,8 @@ class StoryRun:
                     self.take(process.number, line)
                 if has_ended and not process.is_ending:
                     process.is_ending = True
-                    text = f"process {process.number} ended by itself with exit code {process.exit_code()}"
+                    name = "the other consumer" if process.number == COMPANION else f"process {process.number}"
+                    text = f"{name} ended by itself with exit code {process.exit_code()}"
                     event = ClientEvent(
                         self.now_s(), ClientEventKind.ENDED, f"{text}: {process.last_words()}", process.number
                     )
@@ -285,6 +286,13 @@ class StoryRun:
         time.sleep(SILENT_S)
         self._wait_for(lambda: bool(silent()) or not self.broker.members(GROUP), BURY_S)
         self._expire(silent())
+
+    def forget(self) -> None:
+        """Once every fault was met: the client has then had its time to use the id."""
+        self._wait_for(lambda: not self._unmet(), MEMBERS_S)
+        time.sleep(SILENT_S)
+        faults: ObservedFaults = self.broker.faults  # type: ignore[assignment]  # ours
+        self._expire([member_id for member_id in faults.reserved if member_id not in faults.heard])
 
     def expire(self) -> None:
         self._expire(list(self.broker.members(GROUP)))

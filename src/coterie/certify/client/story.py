@@ -13,6 +13,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "freeze": ("N", "process N stands still (SIGSTOP)"),
     "thaw": ("N", "process N goes on"),
     "bury": ("", "members of the group that send nothing are removed, as by their session timeout"),
+    "forget": ("", "member ids that no client has used are removed, as by their session timeout"),
     "expire": ("", "every member of the group is removed, and not asked before"),
     "joined": ("MEMBERS", "the group has so many members"),
     "companion": ("PROTOCOL", "another consumer joins the group, by that protocol"),

@@ -163,11 +163,13 @@ def _stuck(history: ClientHistory, partition: int) -> Iterator[_Case]:
 
 
 def _uncommitted(history: ClientHistory, partition: int) -> Iterator[_Case]:
-    """Up to the last record alone: a transaction's marker may stay behind the committed offset."""
+    """Up to the last record alone: a transaction's marker may stay behind the committed offset. The broker's own offset counts
+    too: a coordinator that dies may have applied a commit whose response nobody saw."""
     events = history.of_partition(partition)
     required = history.required(partition)
     processed = {e.offset for _, e in events if e.kind is ClientEventKind.PROCESSED}
-    committed = next((e.offset for _, e in reversed(events) if _is_commit(e)), 0)
+    accepted = next((e.offset for _, e in reversed(events) if _is_commit(e)), 0)
+    committed = max(accepted, history.committed.get(partition, 0))
     if required and required[-1] in processed and committed <= required[-1]:
         text = f"{committed} of partition {partition} is committed, and all up to {required[-1]} was processed"
         yield history.end_s, text

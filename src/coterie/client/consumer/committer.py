@@ -53,7 +53,6 @@ class Committer:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = float("inf")
         self._closed = False
-        self._stable_only = cluster.settings.committed_only
 
     @property
     def membership(self) -> Membership | None:
@@ -73,13 +72,12 @@ class Committer:
         return self._group_id
 
     async def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """With isolation.level=read_committed it waits for pending offsets, where the broker can say which are (Kafka 2.5;
-        on an older one it goes on without, as Apache Kafka's consumer). Raises KafkaError."""
+        """With each isolation.level it waits for pending offsets, where the broker can say which are (Kafka 2.5; on an older
+        one it goes on without, as Apache Kafka's consumer). Raises KafkaError."""
         self.group_id()
-        pending = PendingOffsets.AWAITED if self._stable_only else PendingOffsets.IGNORED
         machine = self.machine.member
         member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
-        offsets = await committed_offsets(self._coordinator, list(partitions), pending=pending, member=member)
+        offsets = await committed_offsets(self._coordinator, list(partitions), pending=PendingOffsets.AWAITED, member=member)
         self._cluster.known.epochs_seen(offsets)
         return offsets
 

@@ -108,7 +108,7 @@ async def committed_offsets(
 
     what = f"the committed offsets of group {group_id}"
     positions = await _run(cluster, what, offset_fetch_steps(lookup, group_id), carry_out)
-    if pending is PendingOffsets.AWAITED and not lookup.awaits_pending:
+    if pending is PendingOffsets.AWAITED and not lookup.awaits_pending and cluster.settings.committed_only:
         logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, NO_STABLE)
     return {tp: OffsetAndMetadata(*position) for tp, position in positions.items()}
 

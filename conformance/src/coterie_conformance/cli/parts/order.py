@@ -34,6 +34,7 @@ ORDER: dict[str, PartInOrder] = {
     "clients": PartInOrder("administration, as other clients use it", 9),
     "members": PartInOrder("how members of KIP-848 lose and get partitions", 5),
     "share-clients": PartInOrder("a rule of share groups, the share consumer", 10),
+    "certify-client": PartInOrder("a story of `certify-client`, a rule of its verdict", 28),
     "observe": PartInOrder("a rule of the observer, what the proxy sees of groups", 4),
     "proxy": PartInOrder("what passes the proxy", 8),
     "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 4),

@@ -3,10 +3,12 @@ consumers."""
 
 from __future__ import annotations
 
+from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 
+CANNOT_RUN_EXIT = 3
 # Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
 
@@ -82,3 +84,20 @@ def share_clients_sentences(figures: Figures) -> list[str]:
     """The line of `share_clients_part`'s figures."""
     checks = figures["share_clients"]
     return [f"  share consumers: {sum(checks.values())} of {len(checks)} as Kafka's own on Apache Kafka"]
+
+
+def certify_client_part(options: PartOptions, results: list[Figures]) -> int:
+    """Other people's clients and ours through the stories of `coterie certify-client`; the exit code that this calls for."""
+    from coterie_conformance.certified_clients.run import run_certified_clients
+
+    rows = run_certified_clients(options.folder / "certify-client", write_check)
+    results.append({"certify_client": rows})
+    if not options.as_json:
+        for row in (row for row in rows if not row["skipped"]):
+            wrong = len({finding["story"] for finding in row["wrong"]})
+            right = row["stories"] - wrong - len(row["not_met"])
+            counts = f"{right} right, {wrong} wrong, {len(row['not_met'])} not met"
+            write_line(f"  {row['client']}, {row['role']}: {quantity(row['stories'], 'story', 'stories')}: {counts}")
+    if any(not finding["defect"] for row in rows for finding in row["wrong"]):
+        return 1
+    return CANNOT_RUN_EXIT if any(row["skipped"] for row in rows) else 0

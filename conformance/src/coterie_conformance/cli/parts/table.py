@@ -32,6 +32,7 @@ from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeep
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 from coterie_conformance.cli.parts.predict import predict_part, predict_sentences
 from coterie_conformance.cli.parts.programs import (
+    certify_client_part,
     clients_part,
     clients_sentences,
     commands_part,
@@ -380,5 +381,6 @@ OTHER_PARTS: dict[str, Callable[[PartOptions, list[Figures]], int]] = {
     "zookeeper": _zookeeper,
     "rocketmq": _rocketmq,
     "hostile": _hostile,
+    "certify-client": certify_client_part,
     "languages": lambda options, results: languages_part(options.folder / "languages", results),
 }

@@ -136,7 +136,8 @@ public abstract class Operations extends Values {
     }
 
     /**
-     * Ends a member's session now; member is its member id, or its client id. Raises LookupError.
+     * Ends a member's session now; member is its member id, or its client id. So ends a member id that was reserved and
+     * not used yet (KIP-394). Raises LookupError.
      */
     public void expire(String group, String member) {
         Map<String, Object> given = new LinkedHashMap<>();

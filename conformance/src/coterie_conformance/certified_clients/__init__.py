@@ -1,0 +1,1 @@
+"""Part `certify-client`: ten clients through the stories of `coterie certify-client`, as consumers and as producers."""
