@@ -77,7 +77,9 @@ class Committer:
         self.group_id()
         machine = self.machine.member
         member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
-        offsets = await committed_offsets(self._coordinator, list(partitions), pending=PendingOffsets.AWAITED, member=member)
+        offsets = await committed_offsets(
+            self._coordinator, list(partitions), pending=PendingOffsets.AWAITED, member=member
+        )
         self._cluster.known.epochs_seen(offsets)
         return offsets
 
