@@ -89,8 +89,10 @@ def response_with(command: Command, code: ErrorCode, message: str | None = None)
             return DeleteShareGroupOffsetsResponse(error_code=code, error_message=text)
         case StatesDeleting():
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
-        case StatesInitialized() | StatesDeleted() if command.response is not None:
+        case StatesInitialized() if command.response is not None:
             return command.response
+        case StatesDeleted() if command.response is not None:
+            return DeleteShareGroupOffsetsResponse(error_code=code, error_message=text)
         case StreamsGroupHeartbeatRequest():
             return StreamsGroupHeartbeatResponse(error_code=code, error_message=text)
         case _:

@@ -181,7 +181,8 @@ class Shard:
         if not outcome.events:
             return Decision(group, ctx.now_ms, outcome, [])
         decision = _decision(group, outcome, ctx.now_ms)
-        if decision.records and outcome.on_append_error is None and not isinstance(command, _UPKEEP):
+        refusable = ctx.token is not None and not isinstance(command, _UPKEEP)
+        if decision.records and outcome.on_append_error is None and refusable:
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
         return decision
 

@@ -208,6 +208,9 @@ def _initialize_altered(
     response: AlterShareGroupOffsetsResponse,
     outer: Pending,
 ) -> None:
+    if response.error_code:
+        outer.respond(response)
+        return
     group = broker.groups.group(group_id)
     epoch = group.group_epoch if isinstance(group, ShareGroup) else 0
     topics = [
@@ -222,7 +225,7 @@ def _initialize_altered(
         for topic in response.responses
     ]
     topics = [topic for topic in topics if topic.partitions]
-    if response.error_code or not topics:
+    if not topics:
         outer.respond(response)
         return
 
