@@ -209,7 +209,7 @@ class CommitStory(Story):
             for member in group.members.values():
                 assert member.deadline_ms == self.now_ms + member.session_timeout_ms
                 assert 0 <= member.queued_ms <= member.deadline_ms
-        for consumers in self.shard.consumer_groups.values():
+        for consumers in self.shard.of_kind(ConsumerGroup).values():
             for timers in consumers.timers.values():
                 assert timers.session_ms == self.now_ms + self.config.group_consumer_session_timeout_ms
                 assert 0 <= timers.queued_ms <= timers.deadline_ms

@@ -163,9 +163,9 @@ def test_loading_the_sample() -> None:
     shard = Shard(CoordinatorConfig())
     for record in recorded():
         shard.load(record.key, record.value, record.timestamp)
-    assert (sorted(shard.groups), sorted(shard.consumer_groups)) == (["simple"], ["crew", "empty", "mixed"])
-    assert shard.consumer_groups["crew"].offsets
-    for group in shard.consumer_groups.values():
+    assert (sorted(shard.groups), sorted(shard.of_kind(ConsumerGroup))) == (["simple"], ["crew", "empty", "mixed"])
+    assert shard.of_kind(ConsumerGroup)["crew"].offsets
+    for group in shard.of_kind(ConsumerGroup).values():
         assert group.group_epoch >= group.assignment_epoch
         for member in group.members.values():
             assert member.current.member_epoch <= group.assignment_epoch

@@ -22,23 +22,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.replay import removals_before, replay_consumer
+from coterie.coordinator.consumer.replay import removals_before, replay_consumer, restart_timers
 from coterie.coordinator.consumer.state import ConsumerGroup, MemberTimers
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
+from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.share import events as h
-from coterie.coordinator.share.replay import replay_share, share_removals_before
+from coterie.coordinator.share.replay import replay_share, restart_share_timers, share_removals_before
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Group, Member
 from coterie.coordinator.streams import events as s
-from coterie.coordinator.streams.replay import replay_streams, streams_removals_before
+from coterie.coordinator.streams.replay import replay_streams, restart_streams_timers, streams_removals_before
 from coterie.coordinator.streams.state import StreamsGroup
 
-AnyGroup = Group | ConsumerGroup | StreamsGroup | ShareGroup
+ModernGroup = ConsumerGroup | StreamsGroup | ShareGroup
+AnyGroup = Group | ModernGroup
 K = TypeVar("K", Group, ConsumerGroup, StreamsGroup, ShareGroup)
 OFFSET_EVENTS = get_args(OffsetEvent)
 REMOVALS = (
@@ -55,21 +58,54 @@ REMOVALS = (
 @dataclass(frozen=True, slots=True)
 class ModernKind:
     """How the events of one kind of group, other than the classic one, apply. ``removals``: the tombstones, which are nothing
-    to a group of another kind; ``removals_before``: the removals that a damaged log lacks before an event."""
+    to a group of another kind; ``removals_before``: the removals that a damaged log lacks before an event; ``target_removed``:
+    that of a member's target assignment; ``restart_timers``: of a loaded group, at a time, with the session timeout that is
+    the ``session_timeout_ms`` of the coordinator's settings."""
 
     group: type[Any]
     events: tuple[type, ...]
     replay: Callable[[Any, Any, int], None]
     removals: tuple[type, ...]
     removals_before: Callable[[Any, Any], Sequence[Any]]
+    target_removed: Callable[[str], e.Event]
+    restart_timers: Callable[[Any, int, int], None]
+    session_timeout_ms: Callable[[CoordinatorConfig], int]
 
 
 MODERN_KINDS = (
-    ModernKind(ConsumerGroup, get_args(c.ConsumerEvent), replay_consumer, REMOVALS, removals_before),
-    ModernKind(StreamsGroup, get_args(s.StreamsEvent), replay_streams, s.STREAMS_REMOVALS, streams_removals_before),
-    ModernKind(ShareGroup, get_args(h.ShareEvent), replay_share, h.SHARE_REMOVALS, share_removals_before),
+    ModernKind(
+        ConsumerGroup,
+        get_args(c.ConsumerEvent),
+        replay_consumer,
+        REMOVALS,
+        removals_before,
+        c.TargetRemoved,
+        restart_timers,
+        attrgetter("group_consumer_session_timeout_ms"),
+    ),
+    ModernKind(
+        StreamsGroup,
+        get_args(s.StreamsEvent),
+        replay_streams,
+        s.STREAMS_REMOVALS,
+        streams_removals_before,
+        s.TaskTargetRemoved,
+        restart_streams_timers,
+        attrgetter("group_streams_session_timeout_ms"),
+    ),
+    ModernKind(
+        ShareGroup,
+        get_args(h.ShareEvent),
+        replay_share,
+        h.SHARE_REMOVALS,
+        share_removals_before,
+        h.ShareTargetRemoved,
+        restart_share_timers,
+        attrgetter("group_share_session_timeout_ms"),
+    ),
 )
 _KIND_OF = {event: kind for kind in MODERN_KINDS for event in kind.events}
+_KIND_OF_GROUP = {kind.group: kind for kind in MODERN_KINDS}
 
 
 def replay_event(group: AnyGroup, event: e.Event, now_ms: int) -> AnyGroup:
@@ -113,6 +149,15 @@ def replay_record(group_id: str, group: AnyGroup | None, event: e.Event, timesta
         return group
     # Offsets may outlive their group's records: then it is a group of simple consumers.
     return _of_kind(Group, group_id, group) if group.offsets or group.pending_offsets else None
+
+
+def restart_sessions(group: ModernGroup, now_ms: int, config: CoordinatorConfig) -> None:
+    """Each member of a group that was loaded has its whole session before it. Of a member that a damaged log has lost, the
+    target assignment goes."""
+    kind = _KIND_OF_GROUP[type(group)]
+    for member_id in group.target.keys() - group.members.keys():
+        kind.replay(group, kind.target_removed(member_id), now_ms)
+    kind.restart_timers(group, now_ms, kind.session_timeout_ms(config))
 
 
 def _of_kind(kind: type[K], group_id: str, before: AnyGroup | None) -> K:

@@ -16,22 +16,28 @@ from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.replay import restart_timers
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.deadlines import Deadlines
 from coterie.coordinator.dispatch import decide
 from coterie.coordinator.offsets.replay import replay_offset, store_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
-from coterie.coordinator.replay import OFFSET_EVENTS, AnyGroup, replay_event, replay_record, restart_session
+from coterie.coordinator.replay import (
+    OFFSET_EVENTS,
+    AnyGroup,
+    K,
+    ModernGroup,
+    replay_event,
+    replay_record,
+    restart_session,
+    restart_sessions,
+)
 from coterie.coordinator.share.decide import SHARE_COMMANDS
-from coterie.coordinator.share.events import SHARE_TIMER_EVENTS, ShareTargetRemoved
-from coterie.coordinator.share.replay import restart_share_timers
+from coterie.coordinator.share.events import SHARE_TIMER_EVENTS
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Cause, Group
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
-from coterie.coordinator.streams.events import STREAMS_TIMER_EVENTS, InitialDelaySet, TaskTargetRemoved
-from coterie.coordinator.streams.replay import restart_streams_timers
+from coterie.coordinator.streams.events import STREAMS_TIMER_EVENTS, InitialDelaySet
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.machines.values import value
 from coterie.wire.declaration import Message
@@ -94,11 +100,9 @@ _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
 class Shard:
-    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, in ``consumer_groups``,
-    ``streams_groups`` or ``share_groups``.
-    ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
-    that has this partition (KIP-890); None where only the groups are of interest. ``own_configs`` are those of groups with
-    settings of their own."""
+    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``modern_groups``.
+    ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction that has this partition (KIP-890); None where
+    only the groups are of interest. ``own_configs`` are those of groups with settings of their own."""
 
     def __init__(
         self,
@@ -110,9 +114,7 @@ class Shard:
         self._own_configs = own_configs
         self._verify = verify
         self.groups: dict[str, Group] = {}
-        self.consumer_groups: dict[str, ConsumerGroup] = {}
-        self.streams_groups: dict[str, StreamsGroup] = {}
-        self.share_groups: dict[str, ShareGroup] = {}
+        self.modern_groups: dict[str, ModernGroup] = {}
         self._deadlines = Deadlines(self.group)
         self.next_deadline_ms = self._deadlines.next_ms  # when to call `expired` next; may be early, never late
         self._keys = KeyReader()
@@ -122,49 +124,36 @@ class Shard:
 
     def group(self, group_id: str) -> AnyGroup | None:
         """The group, of any kind."""
-        return (
-            self.groups.get(group_id)
-            or self.consumer_groups.get(group_id)
-            or self.streams_groups.get(group_id)
-            or self.share_groups.get(group_id)
-        )
+        return self.groups.get(group_id) or self.modern_groups.get(group_id)
+
+    def of_kind(self, kind: type[K]) -> dict[str, K]:
+        """The groups of one kind by id."""
+        return {group.group_id: group for group in self.every_group() if isinstance(group, kind)}
 
     @property
     def needs_topics(self) -> bool:
         """Whether it has groups whose decisions depend on the broker's topics."""
-        return bool(self.consumer_groups or self.streams_groups or self.share_groups)
+        return bool(self.modern_groups)
 
     def every_group(self) -> list[AnyGroup]:
         """The groups of all kinds."""
-        return [
-            *self.groups.values(),
-            *self.consumer_groups.values(),
-            *self.streams_groups.values(),
-            *self.share_groups.values(),
-        ]
+        return [*self.groups.values(), *self.modern_groups.values()]
 
     def _keep(self, group: AnyGroup) -> None:
         """Takes the group in, in the place of one of another kind."""
         self._drop(group.group_id)
         if isinstance(group, Group):
             self.groups[group.group_id] = group
-        elif isinstance(group, ConsumerGroup):
-            self.consumer_groups[group.group_id] = group
-        elif isinstance(group, StreamsGroup):
-            self.streams_groups[group.group_id] = group
         else:
-            self.share_groups[group.group_id] = group
+            self.modern_groups[group.group_id] = group
 
     def _drop(self, group_id: str) -> None:
         self.groups.pop(group_id, None)
-        self.consumer_groups.pop(group_id, None)
-        self.streams_groups.pop(group_id, None)
-        self.share_groups.pop(group_id, None)
+        self.modern_groups.pop(group_id, None)
 
     def decide(self, command: Command, ctx: Context) -> Decision:
         """Decides; changes nothing. A refusal is a decision whose only content is the response."""
-        group_id = command.group_id  # looked up as by `group`, without a call
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.group(group_id)
+        group = self.group(command.group_id)
         exists = group is not None
         if group is None:
             group = _NEW_GROUPS.get(type(command), Group)(command.group_id)
@@ -343,25 +332,10 @@ class Shard:
             if len(group.members) > self._config_of(group.group_id).group_max_size:
                 outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
                 oversize.append(Decision(group, now_ms, outcome))
-        for streams in self.streams_groups.values():
-            for member_id in streams.target.keys() - streams.members.keys():
-                replay_event(streams, TaskTargetRemoved(member_id), now_ms)
-            session_ms = self._config_of(streams.group_id).group_streams_session_timeout_ms
-            restart_streams_timers(streams, now_ms, session_ms)
-            for member_id, timers in streams.timers.items():
-                self._deadlines.queue(streams.group_id, member_id, timers)
-        for consumers in self.consumer_groups.values():
-            for member_id in consumers.target.keys() - consumers.members.keys():  # a damaged log has lost the member
-                replay_event(consumers, c.TargetRemoved(member_id), now_ms)
-            restart_timers(consumers, now_ms, self._config_of(consumers.group_id).group_consumer_session_timeout_ms)
-            for member_id, timers in consumers.timers.items():
-                self._deadlines.queue(consumers.group_id, member_id, timers)
-        for share in self.share_groups.values():
-            for member_id in share.target.keys() - share.members.keys():
-                replay_event(share, ShareTargetRemoved(member_id), now_ms)
-            restart_share_timers(share, now_ms, self._config_of(share.group_id).group_share_session_timeout_ms)
-            for member_id, timers in share.timers.items():
-                self._deadlines.queue(share.group_id, member_id, timers)
+        for modern in self.modern_groups.values():
+            restart_sessions(modern, now_ms, self._config_of(modern.group_id))
+            for member_id, timers in modern.timers.items():
+                self._deadlines.queue(modern.group_id, member_id, timers)
         return oversize
 
     def unload(self) -> list[Reply]:
@@ -373,9 +347,7 @@ class Shard:
             for token in group.waiting_syncs.values():
                 replies.append(Reply(token, refuse(SyncGroupRequest(), ErrorCode.NOT_COORDINATOR)))
         self.groups.clear()
-        self.consumer_groups.clear()
-        self.streams_groups.clear()
-        self.share_groups.clear()
+        self.modern_groups.clear()
         self._in_transaction.clear()
         self._deadlines.clear()
         return replies

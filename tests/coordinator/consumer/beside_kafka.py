@@ -21,6 +21,7 @@ from typing import Any
 from coterie.assignors.blobs import decode_assignment, encode_subscription
 from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -180,7 +181,7 @@ class Story:
 
     def _classic(self) -> Any:
         """Of a member of the classic protocol, while the group is of the consumer protocol: no response waits then."""
-        group = self.here.shard.consumer_groups.get(self.group)
+        group = self.here.shard.of_kind(ConsumerGroup).get(self.group)
         if group is None or not group.members:
             return ConsumerGroupDescribeRequest([self.group])
         member_id = self.rng.choice([*self.classic, *self.classic, ""])

@@ -6,6 +6,7 @@ import pytest
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.target import time_to_target_ms
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
@@ -29,7 +30,7 @@ def test_a_groups_own_settings_count_from_the_next_heartbeat(
     here, configs = Coordinator(TopicsImage({"t": TopicImage("t", bytes(15) + b"\1", 6)}, 1, 1)), dict(group_has)
     here.shard = Shard(CoordinatorConfig(), own_configs=configs)
     joined = here.join("g", "m", subscribed_topic_names=["t"])
-    timers = here.shard.consumer_groups["g"].timers
+    timers = here.shard.of_kind(ConsumerGroup)["g"].timers
     assert (joined.member_epoch, joined.heartbeat_interval_ms) == (2, 5_000)
     assert timers["m"].session_ms == here.now_ms + 45_000
     settings = dict(zip(("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"), map(str, own), strict=True))

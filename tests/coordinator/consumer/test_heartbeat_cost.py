@@ -51,7 +51,7 @@ class Members:
 
     @property
     def group(self) -> ConsumerGroup:
-        return self.shard.consumer_groups["g"]
+        return self.shard.of_kind(ConsumerGroup)["g"]
 
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         decision = self.shard.decide(request, Context(self.now_ms, api_version=1, topics=TOPICS))

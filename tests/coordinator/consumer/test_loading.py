@@ -155,7 +155,7 @@ TARGET = frozenset({(FOO, 0), (FOO, 1), (FOO, 2)})
 )
 def test_any_record_makes_its_group(name: str, events: list[c.ConsumerEvent], expected: dict[str, object]) -> None:
     """The first record that a log still has may be of any kind."""
-    group = loaded(*events).consumer_groups["g"]
+    group = loaded(*events).of_kind(ConsumerGroup)["g"]
     assert {attribute: getattr(group, attribute) for attribute in expected} == expected
 
 
@@ -171,7 +171,7 @@ JOINED = (
 @pytest.mark.parametrize("event", [c.SubscriptionRemoved("m"), c.TargetEpochRemoved(), c.GroupEpochRemoved()])
 def test_a_tombstone_whose_predecessors_a_damaged_log_has_lost(event: c.ConsumerEvent) -> None:
     """It takes with it what they would have taken. Kafka's broker does not load such a partition."""
-    group = loaded(*JOINED, event).consumer_groups.get("g")
+    group = loaded(*JOINED, event).of_kind(ConsumerGroup).get("g")
     assert (group is None) == isinstance(event, c.GroupEpochRemoved)
     if group is not None:
         assert not group.target
@@ -183,14 +183,14 @@ def test_a_partition_whose_release_a_damaged_log_has_lost() -> None:
     """The later record has it; the earlier owner is fenced and joins again."""
     broker = Broker()
     loaded(*JOINED, c.CurrentStored("n", UNRELEASED), shard=broker.shard).loaded(0)
-    assert broker.shard.consumer_groups["g"].owners == dict.fromkeys(TARGET, "n")
+    assert broker.shard.of_kind(ConsumerGroup)["g"].owners == dict.fromkeys(TARGET, "n")
     assert broker.send(ConsumerGroupHeartbeatRequest("g", "m", 10)).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_the_target_of_a_member_that_a_damaged_log_has_lost() -> None:
     shard = loaded(c.TargetStored("m", TARGET), c.TargetEpochStored(10, 0))
     shard.loaded(0)
-    assert not shard.consumer_groups["g"].target
+    assert not shard.of_kind(ConsumerGroup)["g"].target
 
 
 def test_the_tombstone_of_a_target_epoch_makes_no_group() -> None:
@@ -217,7 +217,7 @@ def test_which_groups_subscribe_to_a_topic() -> None:
         else:
             subscription = ConsumerSubscription(frozenset(topics.split()))
             loaded(c.SubscriptionStored(member_id, subscription), group_id=group_id, shard=shard)
-        groups = shard.consumer_groups
+        groups = shard.of_kind(ConsumerGroup)
         subscribed = {
             topic: "".join(sorted(g for g in groups if groups[g].topic_subscribers[topic]))
             for topic in ("foo", "bar", "zar")
@@ -254,10 +254,10 @@ def test_the_topics_that_an_older_kafka_stored_go_with_the_next_epoch() -> None:
     """testSubscriptionUpgradeToMetadataHash, testReplayConsumerGroupPartitionMetadata"""
     key = ConsumerGroupPartitionMetadataKey("g")
     broker = Broker(GroupRecord(key, ConsumerGroupPartitionMetadataValue([])))
-    assert broker.shard.consumer_groups["g"].partition_metadata_recorded
+    assert broker.shard.of_kind(ConsumerGroup)["g"].partition_metadata_recorded
     broker.heartbeat(0, [], rebalance_timeout_ms=1_000, subscribed_topic_names=["foo"])
     assert StoredRecord(*to_bytes(GroupRecord(key, None))) in broker.appended
-    assert not broker.shard.consumer_groups["g"].partition_metadata_recorded
+    assert not broker.shard.of_kind(ConsumerGroup)["g"].partition_metadata_recorded
 
 
 def test_a_member_in_a_state_of_a_newer_kafka_is_fenced_until_it_owns_nothing() -> None:

@@ -125,7 +125,7 @@ def test_a_group_without_topics_has_no_hash() -> None:
     here = Coordinator(TopicsImage({"foo": foo}, 1, 1))
     owned = here.join("g", "m", subscribed_topic_names=["foo"]).assignment.topic_partitions
     assert [t.partitions for t in owned] == [[0, 1, 2, 3, 4, 5]]
-    group = here.shard.consumer_groups["g"]
+    group = here.shard.of_kind(ConsumerGroup)["g"]
     assert (group.group_epoch, group.metadata_hash) == (2, here.topics.metadata_hash(["foo"]))
     here.topics = TopicsImage({}, 2, 1)
     assert here.send("g", "m", 2).assignment.topic_partitions == []

@@ -295,6 +295,6 @@ def test_a_partition_keeps_the_epoch_in_which_it_was_assigned(
     run = ConsumerScenario()
     for step in ("topics t=2 u=1", *steps):
         run.step(step)
-    group = run.shard.consumer_groups["g"]
+    group = run.shard.of_kind(ConsumerGroup)["g"]
     member = next(m for m in group.members.values() if m.subscription.instance_id == "i1")
     assert {(t.decode().strip("."), p): epoch for (t, p), epoch in member.current.assigned.items()} == expected

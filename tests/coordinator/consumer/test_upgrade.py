@@ -6,6 +6,7 @@ from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.coordinator.classic.group_record import group_stored
 from coterie.coordinator.consumer.convert import upgrade
 from coterie.coordinator.consumer.events import CurrentStored
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, count_protocols
@@ -26,7 +27,7 @@ def test_a_group_whose_assignor_gives_a_partition_to_two_members_stays_classic()
         broker.shard.load(record.key, record.value)
         response = broker.heartbeat(0, [], rebalance_timeout_ms=1_000, subscribed_topic_names=["foo"])
         assert response.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if refused else ErrorCode.NONE)
-        assert (list(broker.shard.groups), list(broker.shard.consumer_groups)) == (
+        assert (list(broker.shard.groups), list(broker.shard.of_kind(ConsumerGroup))) == (
             (["g"], []) if refused else ([], ["g"])
         )
         if refused:

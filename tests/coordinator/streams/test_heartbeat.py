@@ -42,7 +42,7 @@ class Group:
 
     @property
     def state(self) -> StreamsGroup:
-        return self.shard.streams_groups["g"]
+        return self.shard.of_kind(StreamsGroup)["g"]
 
     def beat(self, member_id: str, epoch: int, owned: list[TaskIds] | None = None, **fields: Any) -> Any:
         """``owned``: the active tasks that it reports."""
@@ -74,7 +74,7 @@ class Group:
         shard = Shard(self.config)
         for record in self.written:
             shard.load(record.key, record.value, self.now_ms)
-        return shard.streams_groups["g"]
+        return shard.of_kind(StreamsGroup)["g"]
 
 
 def statuses(response: StreamsGroupHeartbeatResponse) -> list[int]:

@@ -165,7 +165,7 @@ def loaded(*events: s.StreamsEvent) -> StreamsGroup | None:
         record = to_record("g", event)
         assert record is not None
         shard.load(record.key, record.value, 1_000)
-    return shard.streams_groups.get("g")
+    return shard.of_kind(StreamsGroup).get("g")
 
 
 TOPOLOGY = s.TopologyStored(StreamsGroupTopologyValue(0, [Subtopology("0", ["in"])]))

@@ -174,7 +174,7 @@ class Machinery:
 
     def _keep(self, state: State, shard: Shard) -> None:
         state.group, state.heap = shard.groups.get(GROUP), shard._deadlines._heap
-        assert not shard.consumer_groups
+        assert not shard.modern_groups
         if state.group is not None:
             check_group(state.group)
             parked = {*state.group.waiting_joins.values(), *state.group.waiting_syncs.values()}

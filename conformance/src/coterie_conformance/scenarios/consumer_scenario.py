@@ -16,6 +16,7 @@ from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.state import (
+    ConsumerGroup,
     ConsumerGroupState,
     CurrentAssignment,
     MigrationPolicy,
@@ -64,13 +65,13 @@ class ConsumerScenario(ScenarioRun):
     def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
         ctx = super()._context(token, client, version, prefix)
         ctx.topics = self.topics
-        if any(group.members for group in self.shard.consumer_groups.values()):
+        if any(group.members for group in self.shard.of_kind(ConsumerGroup).values()):
             ctx.fresh_id = f"{prefix}-{ctx.fresh_id}"  # such a group puts no client id before it
         return ctx
 
     def _check(self) -> None:
         super()._check()
-        for group in self.shard.consumer_groups.values():
+        for group in self.shard.of_kind(ConsumerGroup).values():
             check_consumer_group(group)
         check_loaded(self.shard, self._loaded())
 
@@ -175,7 +176,7 @@ class ConsumerScenario(ScenarioRun):
         return assign_server_range(members, topics)
 
     def _group(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.consumer_groups.get(plain(options.get("group", "g")))
+        group = self.shard.of_kind(ConsumerGroup).get(plain(options.get("group", "g")))
         if group is None:
             self.trace.append("no such group")
             return
@@ -203,7 +204,7 @@ class ConsumerScenario(ScenarioRun):
         self.config.consumer_group_migration_policy = MigrationPolicy(words[0])
 
     def _why(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.consumer_groups[plain(options.get("group", "g"))]
+        group = self.shard.of_kind(ConsumerGroup)[plain(options.get("group", "g"))]
         explained = explain_consumer_group(group, self.now_ms, self.config, self.topics)
         self.trace.append(explained["verdict"])
         self.trace += [f"{w['member_id']} {w['owes']}" for w in explained["waiting_for"]]
@@ -226,7 +227,7 @@ class ConsumerScenario(ScenarioRun):
 
     def _fetch(self, words: list[str], options: dict[str, str]) -> None:
         """`fetch t-0 member=a-1 epoch=2`: as a member; without, as an admin."""
-        group = self.shard.consumer_groups.get(plain(options.get("group", "g")))
+        group = self.shard.of_kind(ConsumerGroup).get(plain(options.get("group", "g")))
         if group is not None:
             try:
                 check_fetch(group, options.get("member"), int(options.get("epoch", -1)))

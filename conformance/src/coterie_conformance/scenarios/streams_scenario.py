@@ -23,7 +23,7 @@ from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
 from coterie.coordinator.stored import StoredRecord, record_text
 from coterie.coordinator.streams import events as s
-from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsGroupState
+from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsGroup, StreamsGroupState
 from coterie.coordinator.streams.tasks import TaskId, Tasks
 from coterie.coordinator.views.streams_description import describe_streams_group
 from coterie.coordinator.views.streams_explanation import explain_streams_group, task_names
@@ -262,8 +262,8 @@ class StreamsScenario(ScenarioRun):
 
     def _check(self) -> None:
         super()._check()
-        loaded = self._loaded().streams_groups
-        groups = {name: group for name, group in self.shard.streams_groups.items() if not group.has_no_state()}
+        loaded = self._loaded().of_kind(StreamsGroup)
+        groups = {name: group for name, group in self.shard.of_kind(StreamsGroup).items() if not group.has_no_state()}
         assert groups.keys() == loaded.keys(), f"loaded are {sorted(loaded)}, not {sorted(groups)}"
         for name, group in groups.items():
             for part in _STORED:
@@ -294,7 +294,7 @@ class StreamsScenario(ScenarioRun):
                 setattr(self.config, f"group_streams_{name}", tuple(v for v in value.split("+") if v != "-"))
 
     def _group(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.streams_groups.get(plain(options.get("group", "g")))
+        group = self.shard.of_kind(StreamsGroup).get(plain(options.get("group", "g")))
         if group is None:
             self.trace.append("no such group")
             return
@@ -303,7 +303,7 @@ class StreamsScenario(ScenarioRun):
             self.trace.append(f"{member_id} {_current_text(member.current)}")
 
     def _restored(self, words: list[str], options: dict[str, str]) -> None:
-        for member_id, restored in self.shard.streams_groups["g"].restored.items():
+        for member_id, restored in self.shard.of_kind(StreamsGroup)["g"].restored.items():
             both = [
                 "+".join(f"{task_names([task])[0]}:{offset}" for task, offset in offsets.items()) or "-"
                 for offsets in (restored.offsets, restored.end_offsets)
@@ -312,7 +312,7 @@ class StreamsScenario(ScenarioRun):
         self.trace = self.trace or ["nothing"]
 
     def _why(self, words: list[str], options: dict[str, str]) -> None:
-        explained = explain_streams_group(self.shard.streams_groups["g"], self.now_ms, self.config)
+        explained = explain_streams_group(self.shard.of_kind(StreamsGroup)["g"], self.now_ms, self.config)
         self.trace.append(explained["verdict"])
         self.trace += [f"{w['member_id']} {w['owes']}" for w in explained["waiting_for"]]
         if (timeout := explained["next_timeout"]) is not None:

@@ -58,6 +58,7 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.share.decide import SHARE_COMMANDS
+from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.wire.errors import ErrorCode, Refusal
@@ -329,7 +330,7 @@ class GroupCoordinator(ShardHosting):
     def _forget_offsets(self, hosted: HostedShard, topics: tuple[tuple[str, bytes], ...]) -> None:
         names = {name for name, _ in topics}
         concerned = [g.group_id for g in hosted.shard.every_group() if has_offsets_of(g, names)]
-        concerned += hosted.shard.share_groups
+        concerned += hosted.shard.of_kind(ShareGroup)
         self._for_groups(hosted, concerned, lambda group_id: TopicsDeleted(group_id, topics))
 
     def _for_groups(self, hosted: HostedShard, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:

@@ -79,14 +79,14 @@ class EpochChecker:
 
 def check_loaded(shard: Shard, again: Shard) -> None:
     """``again``, loaded from the log, has each group of the consumer protocol as it is."""
-    for group_id, group in shard.consumer_groups.items():
+    for group_id, group in shard.of_kind(ConsumerGroup).items():
         if group.has_no_state():
             continue
-        loaded = again.consumer_groups.get(group_id)
+        loaded = again.of_kind(ConsumerGroup).get(group_id)
         assert loaded is not None, f"{group_id} is not in the log"
         for field in fields(ConsumerGroup):
             if field.compare and field.name not in _SOFT:
                 live, read = getattr(group, field.name), getattr(loaded, field.name)
                 assert live == read, f"{group_id}: by the log {field.name} is {read}, by the group {live}"
-    for group_id in again.consumer_groups:
-        assert group_id in shard.consumer_groups, f"{group_id} is in the log, and gone"
+    for group_id in again.of_kind(ConsumerGroup):
+        assert group_id in shard.of_kind(ConsumerGroup), f"{group_id} is in the log, and gone"

@@ -19,7 +19,7 @@ from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, Reply
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.share import events as s
-from coterie.coordinator.share.state import ShareGroupState, StatePartitions, StateTopic
+from coterie.coordinator.share.state import ShareGroup, ShareGroupState, StatePartitions, StateTopic
 from coterie.coordinator.state import Cause
 from coterie.coordinator.stored import StoredRecord, record_text
 from coterie.coordinator.views.share_description import describe_share_group
@@ -147,8 +147,8 @@ class ShareGroupScenario(ScenarioRun):
 
     def _check(self) -> None:
         super()._check()
-        loaded = self._loaded().share_groups
-        groups = {name: group for name, group in self.shard.share_groups.items() if not group.has_no_state()}
+        loaded = self._loaded().of_kind(ShareGroup)
+        groups = {name: group for name, group in self.shard.of_kind(ShareGroup).items() if not group.has_no_state()}
         assert groups.keys() == loaded.keys(), f"loaded are {sorted(loaded)}, not {sorted(groups)}"
         for name, group in groups.items():
             for part in _STORED:
@@ -179,7 +179,7 @@ class ShareGroupScenario(ScenarioRun):
         self._internal(StatesInitialized(options.get("group", "g"), partitions, succeeded))
 
     def _group(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.share_groups.get(plain(options.get("group", "g")))
+        group = self.shard.of_kind(ShareGroup).get(plain(options.get("group", "g")))
         if group is None:
             self.trace.append("no such group")
             return
@@ -188,7 +188,7 @@ class ShareGroupScenario(ScenarioRun):
             self.trace.append(f"{member_id} epoch {member.current.member_epoch} {_names(member.current.assigned)}")
 
     def _states(self, words: list[str], options: dict[str, str]) -> None:
-        states = self.shard.share_groups["g"].states
+        states = self.shard.of_kind(ShareGroup)["g"].states
         self.trace.append("no record" if states is None else _states_text(states))
 
     def _dump(self, words: list[str], options: dict[str, str]) -> None:
