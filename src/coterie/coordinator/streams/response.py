@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH
 from coterie.coordinator.outcome import Outcome
 from coterie.coordinator.streams import events as s
-from coterie.coordinator.streams.endpoints import endpoint_partitions
 from coterie.coordinator.streams.state import StreamsGroupMember
 from coterie.coordinator.streams.steps import StreamsHeartbeat
 from coterie.coordinator.streams.target import RACK_AWARE_TAGS, assignment_configs
 from coterie.coordinator.streams.tasks import ConfiguredTopology, TaskId
+from coterie.coordinator.streams.topics.endpoints import endpoint_partitions
 from coterie.wire.messages.streams.streams_group_heartbeat import (
     Endpoint,
     EndpointToPartitions,

@@ -22,7 +22,7 @@ from coterie.coordinator.streams.state import (
 )
 from coterie.coordinator.streams.target import assignment_configs, compute_task_target
 from coterie.coordinator.streams.tasks import NO_TASKS, ConfiguredTopology, Tasks
-from coterie.coordinator.streams.topology import configure_topology, required_topics
+from coterie.coordinator.streams.topics.topology import configure_topology, required_topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.stored.streams_group_records import StreamsGroupTopologyValue
 from coterie.wire.messages.streams.streams_group_heartbeat import GroupStatus, StreamsGroupHeartbeatRequest, Topology

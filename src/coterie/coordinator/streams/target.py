@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from coterie.coordinator import events as e
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.streams import events as s
+from coterie.coordinator.streams.assignors.sticky_task_assignor import TASK_ASSIGNORS
 from coterie.coordinator.streams.state import RestoredOffsets, StreamsGroup, StreamsGroupMember
-from coterie.coordinator.streams.sticky_task_assignor import TASK_ASSIGNORS
 from coterie.coordinator.streams.tasks import (
     NO_TASKS,
     AssignableSubtopology,

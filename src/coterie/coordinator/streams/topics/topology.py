@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.streams.java_order import java_order
-from coterie.coordinator.streams.partition_counts import InternalPartitionCounts, TopicsDiffer
 from coterie.coordinator.streams.tasks import (
     ConfiguredInternalTopic,
     ConfiguredSubtopology,
     ConfiguredTopology,
     TopologyProblem,
 )
+from coterie.coordinator.streams.topics.partition_counts import InternalPartitionCounts, TopicsDiffer
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.stored.streams_group_records import StreamsGroupTopologyValue
 from coterie.wire.messages.streams.streams_group_heartbeat import InternalTopic, Subtopology, Topology

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
+from coterie.coordinator.streams.assignors.process_load import ProcessLoad
 from coterie.coordinator.streams.java_order import JavaQueue, computed_order, java_order
-from coterie.coordinator.streams.process_load import ProcessLoad
 from coterie.coordinator.streams.tasks import (
     Members,
     Subtopologies,

@@ -1,0 +1,1 @@
+"""The topics of a topology: what the broker creates, how many partitions they have, and where they are served."""
