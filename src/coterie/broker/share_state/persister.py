@@ -92,7 +92,7 @@ class _Sending:
             self._responded(STATE_REQUESTS[type(self._request)].response())
 
     def _end(self, keys: set[SharePartitionKey], response: Any) -> None:
-        absent = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        absent = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE if response is None else ErrorCode.UNKNOWN_SERVER_ERROR)
         self._results |= {key: refused_row(self._request, key, absent) for key in keys}
         if response is not None:
             group_id = self._request.group_id
