@@ -45,17 +45,19 @@ class BlockRefused:
 
 class ProducerIdBlocks(SessionScript):
     """One for each broker; it reserves its first block at once, and the next when less than half of one is left. A block whose
-    write may have been another's is left unused, where Kafka takes what looks like its own. ``size``: of a block."""
+    write may have been another's is left unused, where Kafka takes what looks like its own."""
 
-    def __init__(self, broker_id: int, now_ms: int, size: int = BLOCK) -> None:
+    size = BLOCK  # of a block
+
+    def __init__(self, broker_id: int, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)
-        self._broker_id, self._size = broker_id, size
+        self._broker_id = broker_id
         self._blocks: deque[range] = deque()
         self._is_due = True
 
     def take(self) -> int:
         """A new id, which no broker has generated before. Raises Refusal COORDINATOR_LOAD_IN_PROGRESS while there is none."""
-        if sum(len(block) for block in self._blocks) < self._size // 2:
+        if sum(len(block) for block in self._blocks) < self.size // 2:
             self._is_due = True
             self.nudge()
         if not self._blocks:
@@ -87,7 +89,7 @@ class ProducerIdBlocks(SessionScript):
         while True:
             node: Znode | None = yield from self.perform(Read(NODE))
             first = 0 if node is None else _end_of(node.data) + 1
-            block = range(first, first + self._size)
+            block = range(first, first + self.size)
             if block[-1] > MAX_PRODUCER_ID:
                 raise ProducerIdsExhausted(f"all producer ids are reserved: {NODE} in ZooKeeper ends at {first - 1}")
             content = {"version": 1, "broker": self._broker_id, "block_start": str(first), "block_end": str(block[-1])}

@@ -17,7 +17,7 @@ from coterie.laboratory.checking.consumer_group_checker import check_consumer_gr
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from coterie_conformance.stories import checkers, log_rules, member_rules
-from coterie_conformance.stories.administration import Administration, GivenProducerIds
+from coterie_conformance.stories.administration import Administration, GivenProducerIds, small_blocks
 from coterie_conformance.stories.administrators import claim_ids, delete_records
 from coterie_conformance.stories.beginnings import create_offsets_topic, plant_orphan, set_transaction_version
 from coterie_conformance.stories.cluster_checker import ClusterChecker
@@ -359,5 +359,5 @@ def without_log_lines() -> Iterator[None]:
 def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None, **overrides: Any) -> StoryReport:
     """Runs one seed for so many virtual minutes of faults, with another plan where ``overrides`` says so. Raises FuzzFailure
     naming the seed."""
-    with naming_seed(seed), without_log_lines(), simulate(seed) as world:
+    with naming_seed(seed), without_log_lines(), small_blocks(), simulate(seed) as world:
         return ProgramStory(world, draw_plan(seed, brokers, **overrides)).run(minutes * 60)
