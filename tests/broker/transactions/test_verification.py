@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from coterie.broker.transactions import verified_requests
+from coterie.client import Admin
 from coterie.client.connection.connection import Connection
 from coterie.client.connection.handshake import response_type
 from coterie.records.batch import TRANSACTIONAL_BIT
@@ -15,7 +18,7 @@ from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode
 from coterie.testing.simulated import WorldBroker, simulate
 from coterie.wire.declaration import Message
-from coterie.wire.errors import error_of
+from coterie.wire.errors import Refusal, error_of
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -152,3 +155,27 @@ def test_what_the_log_does_not_have_open_is_verified(world_broker: WorldBroker) 
         assert await brokers.commit("other", producer, -1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     world_broker.world.run(story())
+
+
+def test_too_few_replicas_in_sync_are_refused_before_a_transaction_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log, which knows of the end, is asked last (Partition.appendRecordsToLeader of Kafka 4.3)."""
+
+    def ended(*given: object) -> None:
+        raise Refusal(ErrorCode.INVALID_TXN_STATE)
+
+    async def story(broker: WorldBroker) -> None:
+        brokers = await requested(broker)
+        producer = await brokers.begin()
+        monkeypatch.setattr(verified_requests, "check_guard", ended)
+        assert await brokers.produce("x", producer, 1) == ErrorCode.INVALID_TXN_STATE
+        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+            await admin.incremental_alter_configs("t", {"min.insync.replicas": "3"})
+        await asyncio.sleep(1)  # until the leader has read it
+        assert await brokers.produce("x", producer, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with simulate(seed=1) as world:
+        broker = world.broker(brokers=2)
+        broker.create_topic("t", 1)
+        world.run(story(broker))

@@ -38,11 +38,11 @@ from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequ
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 LATER_IN_A_GROUP = {ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-Check = Callable[[], None]
-Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]
+Checks = Mapping[TopicPartition, "TransactionalBatch"]
+Produce = Callable[[Checks], Message | Pending | None]
 
 
-class _TransactionalBatch:
+class TransactionalBatch:
     """One for a partition that this broker leads. ``is_unverified``: the coordinator is to be asked."""
 
     def __init__(self, partition: Partition, claim: Claim) -> None:
@@ -57,10 +57,13 @@ class _TransactionalBatch:
         except Refusal as refusal:
             self.is_unverified, self.code = False, refusal.code
 
-    def check(self) -> None:
-        """When the batch is about to be appended. Raises Refusal."""
+    def check_coordinator(self) -> None:
+        """Before all that the partition decides. Raises Refusal with what the coordinator responded."""
         if self.code != ErrorCode.NONE:
             raise Refusal(self.code, "the partition was not added to the transaction")
+
+    def check_log(self) -> None:
+        """Of a partition that has enough replicas in sync, when the batch is about to be appended. Raises Refusal."""
         check_guard(self._guard, self._partition.log, self._partition.leader_epoch, self.claim)
 
 
@@ -74,16 +77,15 @@ class VerifiedRequests:
     # -- records --------------------------------------------------------------------------------------------------------
 
     def produce(self, request: ProduceRequest, version: int, carry_out: Produce) -> Message | Pending | None:
-        """``carry_out`` gets a check for each partition with transactional records here, to be called before the append."""
+        """``carry_out`` gets a check for each partition with transactional records here."""
         batches = self._batches(request, version)
-        checks = {partition: batch.check for partition, batch in batches.items()}
         unverified: dict[Claim, list[TopicPartition]] = {}
         for partition, batch in batches.items():
             if batch.is_unverified:
                 unverified.setdefault(batch.claim, []).append(partition)
         verification = self._verification
         if verification is None or not unverified:
-            return carry_out(checks)
+            return carry_out(batches)
         pending, left = Pending(), len(unverified)
 
         def done(codes: Codes) -> None:
@@ -92,7 +94,7 @@ class VerifiedRequests:
                 batches[partition].code = for_produce(code, batches[partition].claim, adds=adds)
             left -= 1
             if not left:
-                pending.respond_with(carry_out(checks))
+                pending.respond_with(carry_out(batches))
 
         adds, name = version >= PRODUCE_V2_FROM, request.transactional_id
         assert name is not None, "records of a transaction came without its id"
@@ -100,7 +102,7 @@ class VerifiedRequests:
             verification.verify(PartOfTransaction(name, claim, tuple(partitions), adds, done))
         return pending
 
-    def _batches(self, request: ProduceRequest, version: int) -> dict[TopicPartition, _TransactionalBatch]:
+    def _batches(self, request: ProduceRequest, version: int) -> dict[TopicPartition, TransactionalBatch]:
         batches = {}
         for topic in request.topic_data:
             name = self._topics.name_of(topic.name, topic.topic_id, version > topic_names.PRODUCE)
@@ -114,7 +116,7 @@ class VerifiedRequests:
         return batches
 
     @staticmethod
-    def _batch(topic: Topic, data: PartitionProduceData, version: int) -> _TransactionalBatch | None:
+    def _batch(topic: Topic, data: PartitionProduceData, version: int) -> TransactionalBatch | None:
         records = data.records or b""
         if len(records) < HEADER_BYTES or not begins_transactional(records):
             return None
@@ -125,7 +127,7 @@ class VerifiedRequests:
             return None
         abortable = version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        batch = _TransactionalBatch(topic.partitions[data.index], claim)
+        batch = TransactionalBatch(topic.partitions[data.index], claim)
         if batch.is_unverified:
             topic.partitions[data.index].log.producers.note_unverified(header)
         return batch

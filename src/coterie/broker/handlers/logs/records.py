@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.logs.produce_wait import ProduceWait
@@ -37,7 +38,9 @@ from coterie.wire.messages.logs.produce import (
     produce_error,
 )
 
-Checks = Mapping[tuple[str, int], Callable[[], None]]
+if TYPE_CHECKING:
+    from coterie.broker.transactions.verified_requests import Checks
+
 NO_CHECKS: Checks = MappingProxyType({})
 LEADERS_FROM = 10  # of Produce
 # Errors of a Produce after which Kafka does not return the log's start offset.
@@ -184,7 +187,11 @@ class _Produce:
         """With acks=all the response waits for the replicas in sync. Raises Refusal, OSError."""
         token, now_ms, acks_all = AppendToken(), self.broker.clock.now_ms(), self.request.acks == -1
 
+        check = self.checks.get((partition.topic, partition.index)) if header.is_of_a_transaction else None
+
         def work(log: PartitionLog) -> Appended:
+            if check is not None:
+                check.check_log()
             return log.append(batch, now_ms, header, must_begin=must_begin, aside=aside)
 
         appended, effects = partition.append(work, token, now_ms, acks_all=acks_all)
@@ -230,7 +237,7 @@ class _Produce:
         if self.broker.topics.in_cluster:
             if key not in self.checks:
                 raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.checks[key]()
+            self.checks[key].check_coordinator()
             return
         transactional_id, transactions = self.request.transactional_id, self.broker.transactions
         assert transactional_id is not None, "records of a transaction came without its id"
