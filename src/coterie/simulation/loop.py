@@ -75,7 +75,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """``when`` is of the clock of the process that asks."""
-        process = CURRENT.get() if context is None else context.get(CURRENT)
+        process = CURRENT.get()
         return self.call_at_world(when if process is None else when / process.rate, callback, *args, context=context)
 
     def call_at_world(

@@ -6,11 +6,12 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable
+from functools import partial
 
 from coterie.broker.cluster.zookeeper.session import SessionEvents
 from coterie.laboratory.scripts.zookeeper_server import Session, ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
-from coterie.zookeeper.operations import ConnectionLost, Operation, SessionExpired
+from coterie.zookeeper.operations import ConnectionLost, Operation, SessionExpired, ZooKeeperError
 
 TICK_MS = 50  # sessions expire at whole ticks; a real server's are 2 s
 
@@ -21,7 +22,8 @@ class InProcessZooKeeper:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ahead_ms = int(time.time() * 1000 - self._loop.time() * 1000)
+        self._clock = contextvars.Context()  # of no process: the clocks of a simulation's brokers differ
+        self._ahead_ms = int(time.time() * 1000 - self._now_s() * 1000)
         self.world = World(0, self._now_ms())
         self.world.faults = NetworkFaults(min_delay_ms=0, max_delay_ms=0)
         self.server = ZooKeeperServer(self.world, TICK_MS)
@@ -29,8 +31,11 @@ class InProcessZooKeeper:
         self._context = contextvars.copy_context()  # its own: the timers are not of the broker that asked last
         self.latency_s: Callable[[], float] = lambda: 0.0
 
+    def _now_s(self) -> float:
+        return self._clock.run(self._loop.time)
+
     def _now_ms(self) -> int:
-        return self._ahead_ms + int(self._loop.time() * 1000)
+        return self._ahead_ms + int(self._now_s() * 1000)
 
     def advance(self) -> None:
         """Does what is due: watches that fired, sessions that expire."""
@@ -44,8 +49,11 @@ class InProcessZooKeeper:
             self._timer.cancel()
             self._timer = None
         if due_ms is not None:
-            pause_s = max(due_ms - self._now_ms(), 0) / 1000
-            self._timer = self._loop.call_at(self._loop.time() + pause_s, self.advance, context=self._context)
+            self._timer = self.later(max(due_ms - self._now_ms(), 0) / 1000, self.advance)
+
+    def later(self, pause_s: float, call: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+        """By its own clock, and whether or not the broker that asks lives until then."""
+        return self._clock.run(partial(self._loop.call_later, pause_s, call, *arguments, context=self._context))
 
     def apply(self, operation: Operation) -> object:
         """For a test, or a tool: an operation outside of every broker's session. Raises ZooKeeperError."""
@@ -89,22 +97,36 @@ class InProcessSession:
 
     async def apply(self, operation: Operation) -> object:
         """The result. Raises ZooKeeperError; after ConnectionLost it may have been carried out."""
-        session = self._session
-        await asyncio.sleep(self._latency_s)
-        self._require_connected(session)
-        self._zookeeper.advance()
+        session, result = self._session, self._loop.create_future()
+        self._zookeeper.later(self._latency_s, self._arrived, session, operation, result)
+        return await result
+
+    def _arrived(self, session: Session, operation: Operation, result: asyncio.Future[object]) -> None:
+        """At the server, also after the death of the broker."""
+        error: ZooKeeperError | None = None
+        response: object = None
         try:
-            result = self._zookeeper.server.apply(session, operation)
+            if self._is_cut_off or session is not self._session:
+                raise ConnectionLost
+            self._zookeeper.advance()
+            response = self._zookeeper.server.apply(session, operation)
+        except ZooKeeperError as refused:
+            error = refused
         finally:
             self._zookeeper.arm()
-        if self._latency_s:
-            await asyncio.sleep(self._latency_s)
-            self._require_connected(session)
-        return result
+        self._tell(self._responded, session, result, response, error)
 
-    def _require_connected(self, session: Session) -> None:
+    def _responded(
+        self, session: Session, result: asyncio.Future[object], response: object, error: ZooKeeperError | None
+    ) -> None:
+        if result.done():
+            return
         if self._is_cut_off or self._is_dead or session is not self._session:
-            raise ConnectionLost
+            error = ConnectionLost()
+        if error is None:
+            result.set_result(response)
+        else:
+            result.set_exception(error)
 
     def cut_off(self) -> None:
         """No way to ZooKeeper; after its timeout the session is over."""
