@@ -36,7 +36,8 @@ READING = frozenset(
         "ListGroups", "OffsetForLeaderEpoch", "DescribeConfigs", "DescribeCluster", "DescribeLogDirs",
         "DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeTopicPartitions",
         "ListConfigResources", "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials",
-        "DescribeAcls", "Heartbeat",
+        "DescribeAcls", "Heartbeat", "ShareGroupDescribe", "DescribeShareGroupOffsets", "StreamsGroupDescribe",
+        "ReadShareGroupStateSummary",
     }
 )  # fmt: skip
 

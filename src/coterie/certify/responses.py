@@ -58,6 +58,7 @@ _NAMES = (
     "user",
     "producer_id",
     "entity_type",
+    "subtopology_id",
 )
 _NUMBERS = (
     "partition_index",
@@ -70,6 +71,7 @@ _NUMBERS = (
     "id",
     "producer_id",
     "mechanism",
+    "status_code",
 )
 
 

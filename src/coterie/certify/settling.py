@@ -2,7 +2,8 @@
 
 Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
 controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
-brokers already know it, and resolves a regular expression once it has responded to the heartbeat that brings it.
+brokers already know it, and resolves a regular expression once it has responded to the heartbeat that brings it. It has the
+share partitions of a group initialized, and creates the internal topics of a streams group, once it has responded.
 """
 
 from __future__ import annotations
@@ -25,12 +26,23 @@ from coterie.wire.messages.groups.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.share.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from coterie.wire.messages.streams.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
 
 SETTLED_WITHIN_S = 4.0
+KNOWN_WITHIN_S = 20.0  # topics, to the coordinator: they come, on a machine with too much to do later
 COORDINATOR_LOADS_S = 90.0
 _LOADING = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -40,7 +52,8 @@ _LOADING = (
 AGAIN_EVERY_S = 0.005
 METADATA_VERSION = 4  # the first that creates nothing
 HEARTBEAT_VERSION = 0
-DESCRIBE_VERSION = 0  # of ConsumerGroupDescribe
+DESCRIBE_VERSION = 0  # of ConsumerGroupDescribe and DescribeShareGroupOffsets
+MISSING_INTERNAL_TOPICS = 3  # a status of StreamsGroupHeartbeat
 CREATE_VERSION = 4  # of CreateTopics, which asks the controller
 
 
@@ -58,6 +71,19 @@ async def settle(connection: Connection, request: Message, version: int, respons
         group_id, epoch = request.group_id, response.member_epoch
         if request.subscribed_topic_regex:
             await _until(lambda: _is_ahead(connection, group_id, epoch))
+    elif isinstance(response, ShareGroupHeartbeatResponse) and not response.error_code:
+        assert isinstance(request, ShareGroupHeartbeatRequest)
+        subscribed, of_group = request.subscribed_topic_names, request.group_id
+        if subscribed and response.member_epoch >= 0:
+            await _until(lambda: _are_initialized(connection, of_group, subscribed), KNOWN_WITHIN_S)
+    elif isinstance(response, StreamsGroupHeartbeatResponse) and not response.error_code:
+        assert isinstance(request, StreamsGroupHeartbeatRequest)
+        if any(status.status_code == MISSING_INTERNAL_TOPICS for status in response.status or ()):
+            subtopologies = request.topology.subtopologies if request.topology is not None else []
+            made = [(*sub.state_changelog_topics, *sub.repartition_source_topics) for sub in subtopologies]
+            names = sorted({topic.name for topics in made for topic in topics})
+            if names:
+                await until_the_coordinator_knows(connection, names)
 
 
 async def until_the_coordinator_knows(connection: Connection, names: list[str]) -> None:
@@ -78,12 +104,12 @@ async def until_the_coordinator_knows(connection: Connection, names: list[str]) 
         there = sum(len(topic.partitions) for topic in known.topics)
         return bool(joined.error_code) or there == sum(len(topic.partitions) for topic in assigned)
 
-    await _until(is_assigned)
+    await _until(is_assigned, KNOWN_WITHIN_S)
 
 
-async def _until(reached: Callable[[], Awaitable[bool]]) -> None:
+async def _until(reached: Callable[[], Awaitable[bool]], within_s: float = SETTLED_WITHIN_S) -> None:
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + SETTLED_WITHIN_S
+    until_s = loop.time() + within_s
     while not await reached() and loop.time() < until_s:
         await asyncio.sleep(AGAIN_EVERY_S)
 
@@ -101,6 +127,21 @@ async def _is_ahead(connection: Connection, group_id: str, epoch: int) -> bool:
         request, ConsumerGroupDescribeResponse, DESCRIBE_VERSION, SETTLED_WITHIN_S
     )
     return all(group.error_code or group.group_epoch > epoch for group in described.groups)
+
+
+async def _are_initialized(connection: Connection, group_id: str, names: list[str]) -> bool:
+    """Whether the share group has a state for each partition of those topics that there are."""
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics, allow_auto_topic_creation=False)
+    known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+    described = await connection.request_version(
+        DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)]),
+        DescribeShareGroupOffsetsResponse,
+        DESCRIBE_VERSION,
+        SETTLED_WITHIN_S,
+    )
+    initialized = {topic.topic_name: len(topic.partitions) for group in described.groups for topic in group.topics}
+    return all(initialized.get(str(topic.name), 0) >= len(topic.partitions) for topic in known.topics)
 
 
 async def _are_gone(connection: Connection, names: list[str]) -> bool:

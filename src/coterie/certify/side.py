@@ -10,7 +10,7 @@ import contextlib
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
@@ -26,7 +26,6 @@ from coterie.wire.declaration import Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.fields import FieldType
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.logs.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -65,6 +64,14 @@ WHOLE_BROKER = frozenset(
 )
 UNNAMED = frozenset({"DescribeUserScramCredentials"})  # the name "" is a question's own, also where it leaves it out
 CHANGING_TOPICS = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics"})
+INTERNAL_TOPICS = ("state_changelog_topics", "repartition_source_topics")  # of a subtopology
+# These read topics as the group coordinator knows them.
+ASSIGNING = frozenset(
+    {
+        *("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "AlterShareGroupOffsets"),
+        *("DescribeShareGroupOffsets", "DeleteShareGroupOffsets"),
+    }
+)
 SUBSCRIBED = ("$t", "$u")  # the topics of which consumers get partitions
 NEAR_MS = 3_600_000
 _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -95,7 +102,7 @@ class StorySide:
         self._symbol: dict[Any, str] = {}
         self._sessions: set[int] = set()
         self._asked_times: dict[int, str] = {}
-        self._changes_topics = False  # since the last heartbeat of a consumer
+        self._changes_topics = False  # since the last request of `ASSIGNING`
 
     async def connection(self, name: str) -> Connection:
         """The connection of that name, opened at its first use and after it was closed."""
@@ -111,9 +118,7 @@ class StorySide:
 
     async def sweep(self, story: Story) -> None:
         """Deletes the story's topics and ends its fetch sessions, so that a long run does not fill the broker; then closes."""
-        bodies = [q.body.get("topics") or () for q in story.questions if q.api == "CreateTopics"]
-        made = {name for body in bodies for topic in body for name in texts_in(topic.get("name")) if name[:1] == "$"}
-        names = [self.real(name) for name in sorted(made)]
+        names = [self.real(name) for name in sorted({name for q in story.questions for name in _topics_made_by(q)})]
         with contextlib.suppress(KafkaError):
             if names:
                 connection = await self.connection("sweep")
@@ -129,7 +134,7 @@ class StorySide:
         """The response, with symbols for ids. Raises KafkaError without a broker at the address."""
         request, connection = message_of(question, self.resolve), await self.connection(question.connection)
         kind = API_BY_NAME[question.api].response
-        if isinstance(request, ConsumerGroupHeartbeatRequest) and self._changes_topics:
+        if question.api in ASSIGNING and self._changes_topics:
             await until_the_coordinator_knows(connection, [self.real(name) for name in SUBSCRIBED])
             self._changes_topics = False
         unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)
@@ -307,6 +312,16 @@ class StorySide:
     def _text(self, item: str) -> str:
         symbol = self._symbol.get(("member", item))
         return symbol if symbol is not None else _FRESH.sub("<fresh>", item.replace(self.prefix, "$"))
+
+
+def _topics_made_by(question: Question) -> Iterator[str]:
+    """The story's own topics that the question creates: those of CreateTopics, and the internal ones of a topology."""
+    topics = question.body.get("topics") or () if question.api == "CreateTopics" else []
+    if question.api == "StreamsGroupHeartbeat":
+        subtopologies = (question.body.get("topology") or {}).get("subtopologies") or ()
+        topics = [t for sub in subtopologies for name in INTERNAL_TOPICS for t in sub.get(name) or ()]
+    for topic in topics:
+        yield from (name for name in texts_in(topic.get("name")) if name[:1] == "$" and "/" not in name)
 
 
 def _is_chosen(question: Question) -> bool:

@@ -127,4 +127,36 @@ FAILURES: tuple[KnownDifference, ...] = (
         ".*",
         recognisers.no_time,
     ),
+    KnownDifference(
+        "fails on acquire modes",
+        "Kafka has no such mode to acquire records",
+        "ShareFetch",
+        ".*",
+        fails_about("share_acquire_mode"),
+    ),
+    KnownDifference(
+        "fails on partitions of a share group",
+        "Kafka's persister refuses a partition below 0, none of a topic, or no group, by an exception",
+        "(Describe|Alter)ShareGroupOffsets",
+        r"groups\[\].*|error_(code|message)|responses\[\].*",
+        fails_about(
+            r"(groups\.)?(group_id|topics(\.partitions(\.partition_index)?)?)",
+            "lowest|minus one|negative|no element|default|empty|right, beside",
+        ),
+    ),
+    KnownDifference(
+        "fails on backward batches",
+        "Kafka fails to combine a batch of a state that ends before it begins",
+        "WriteShareGroupState",
+        r"results\[\]\.partitions\[\]\.error_(code|message)",
+        fails_about(r"topics\.partitions\.state_batches\.(first|last)_offset"),
+        lasting=True,
+    ),
+    KnownDifference(
+        "fails on internal topics",
+        "Kafka fails on an internal topic that a topology has twice",
+        "StreamsGroupHeartbeat",
+        ".*",
+        fails_about(r"topology\.subtopologies(\..*)?", "twice|.*, beside"),
+    ),
 )

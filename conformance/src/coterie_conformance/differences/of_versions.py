@@ -255,15 +255,18 @@ OF_4 = (
     _of_4("replicas of a broker", "Kafka 4 keeps that setting for the whole cluster, never for one broker",
           "IncrementalAlterConfigs", r"responses\[\].error_(code|message)",
           lambda c: recognisers.codes_of(c) == {"NONE", "INVALID_CONFIG"} and names_setting("min.insync.replicas")(c)),
-    _of_4("settings of groups not served", "coterie serves neither share nor streams groups and refuses their settings, which"
-          " would have no effect", "(Incremental)?AlterConfigs|DescribeConfigs", r"(responses|results)\[\].*",
-          recognisers.setting_of_unserved_groups),
     _of_4("share locks", "Kafka 4.3 has another default for share groups", "DescribeConfigs", r".*\.value",
           pair("200", "2000")),
     _of_4("times to come", "Kafka 4 takes records an hour ahead by default, Kafka 3 any; both brokers are set to an hour",
           "DescribeConfigs", r".*synonyms\[\]\.value", pair("9223372036854775807", "3600000")),
-    _of_4("share groups", "Kafka 4 has a coordinator of share groups", "FindCoordinator", r".*\.error_code",
-          pair("COORDINATOR_NOT_AVAILABLE", "INVALID_REQUEST")),
+    KnownDifference("released in a fetch", "Kafka begins to acquire before the release in the same request is written, and"
+        " passes over those records where others follow; coterie delivers them again at once", "ShareFetch",
+        r"responses\[\]\.partitions\[\]\.(records|acquired_records)(\[\])?",
+        recognisers_of_groups.released_in_the_request, since=FOUR, lasting=True),
+    KnownDifference("shared partitions", "which member of a share group gets which of as many partitions depends on the order"
+        " of a hash map of Kafka's, and with it on the topic's id, of which each broker makes its own",
+        "ShareGroup(Heartbeat|Describe)", r"(groups\[\]\.members\[\]\.)?assignment\.topic_partitions\[\]\.partitions(\[\])?",
+        recognisers_of_groups.assigns_as_many, since=FOUR, lasting=True),
     _of_4("Produce before 3", "Kafka 4 lists versions 0 to 2 for librdkafka's sake and closes on them; old clients may use "
           "them here", "Produce", "", lambda c: c.question.version < 3 and c.part.theirs == "connection closed"),
 )  # fmt: skip

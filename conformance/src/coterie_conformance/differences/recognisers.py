@@ -168,15 +168,6 @@ def names_setting(*names: str) -> Recognise:
     return recognises
 
 
-def setting_of_unserved_groups(case: DifferingPart) -> bool:
-    """The question names a setting of share or streams groups, of a group."""
-    body = repr(case.question.body)
-    return (
-        "'resource_type': 32" in body
-        and re.search(r"'(share|streams|errors\.deadletterqueue)\.[a-z.]+'", body) is not None
-    )
-
-
 def codes_of(case: DifferingPart) -> set[str]:
     """The error codes of both responses."""
     return set(re.findall("error_code': '([A-Z_]+)'", repr((case.ours, case.theirs))))

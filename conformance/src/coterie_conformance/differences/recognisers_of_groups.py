@@ -116,3 +116,31 @@ def gone_in_kafka(case: DifferingPart) -> bool:
         is_unknown = codes[0] != codes[1] == "UNKNOWN_MEMBER_ID" or codes == RESERVED_TWICE
         return is_unknown and bool(case.question.body.get("member_id"))
     return (ours, theirs) in _GONE_IN_KAFKA[api]
+
+
+RELEASE = 2  # a type of acknowledgement
+
+
+def released_in_the_request(case: DifferingPart) -> bool:
+    """A ShareFetch that releases records, which it acquires again in our response, and not in theirs."""
+    partitions = [partition for topic in case.question.body["topics"] for partition in topic.get("partitions", ())]
+    batches = [batch for partition in partitions for batch in partition.get("acknowledgement_batches") or ()]
+    return any(RELEASE in batch.get("acknowledge_types", ()) for batch in batches)
+
+
+def assigns_as_many(case: DifferingPart) -> bool:
+    """Each member that a response about a share group names has as many partitions of each topic on both sides."""
+    return bool(_partitions_of_members(case.ours) == _partitions_of_members(case.theirs))
+
+
+def _partitions_of_members(response: Any) -> list[tuple[str, list[tuple[str, int]]]]:
+    members = [member for group in response.get("groups", ()) for member in group["members"]] or [response]
+    return sorted(
+        (
+            str(member["member_id"]),
+            sorted(
+                (t["topic_id"], len(t["partitions"])) for t in (member["assignment"] or {}).get("topic_partitions", ())
+            ),
+        )
+        for member in members
+    )

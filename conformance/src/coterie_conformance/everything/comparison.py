@@ -79,7 +79,8 @@ class Explained:
 @dataclass(slots=True)
 class Comparison:
     """The outcome of one story. ``explained``: the parts that rows explain; ``parted``: the sides' states differ since a
-    difference that a row explains; ``accepted``: the questions that both sides answered without an error; ``rest``: the
+    difference that a row explains; ``accepted``: the questions that both sides answered without an error; ``errors``: each
+    question's API and the errors in the other's response; ``rest``: the
     story of the questions that were not asked for that reason, of one that is not strict."""
 
     story: Story
@@ -87,6 +88,7 @@ class Comparison:
     covered: list[tuple[str, int, str, str]] = field(default_factory=list)
     explained: list[Explained] = field(default_factory=list)
     accepted: list[Question] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)
     parted: bool = False
     differences: list[Difference] = field(default_factory=list)
     rest: Story | None = None
@@ -160,6 +162,9 @@ class Comparer:
         comparison.explained += explained
         if all(isinstance(response, dict) and {*codes_in(response)} <= {"NONE"} for response in responses):
             comparison.accepted.append(question)
+        theirs = responses[1]
+        codes = sorted({*codes_in(theirs)} - {"NONE"}) if isinstance(theirs, dict) else [str(theirs)]
+        comparison.errors.append((question.api, ", ".join(codes) or "NONE"))
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, responses[0], responses[1], left) if left else None
 

@@ -31,7 +31,8 @@ VALUES_KEPT = 2  # of one field
 class JudgeResult:
     """The outcome of a run. ``kinds``: each kind of unexplained difference with its first examples, ``met`` how often;
     ``explained``: by row and kind the first question, ``rows`` how often. Of the questions that both sides answered without
-    an error: ``accepted``, the versions by api, and ``values``, the first different values by api and field."""
+    an error: ``accepted``, the versions by api, and ``values``, the first different values by api and field. ``errors``: how
+    often each API's responses of the other had which errors."""
 
     version: str
     requested: int = 0
@@ -42,6 +43,7 @@ class JudgeResult:
     explained: dict[tuple[str, str], Question] = field(default_factory=dict)
     accepted: dict[str, set[int]] = field(default_factory=dict)
     values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     kinds: dict[str, list[Difference]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
 
@@ -49,6 +51,7 @@ class JudgeResult:
         """Counts a story's comparison, and keeps up to `DIFFERENCES_KEPT` examples of each kind of difference."""
         self.requested, self.stories = self.requested + comparison.requested, self.stories + 1
         self.covered.update(comparison.covered)
+        self.errors.update(comparison.errors)
         for explained in comparison.explained:
             self.rows[explained.row, explained.kind] += 1
             self.explained.setdefault((explained.row, explained.kind), explained.question)

@@ -16,6 +16,7 @@ from coterie_conformance.everything.client_moves import CLIENT_MOVES
 from coterie_conformance.everything.generated.domain import UNKNOWN_UUID, Names
 from coterie_conformance.everything.generated.pieces import Common, piece
 from coterie_conformance.everything.generated.systematic import cases, changed, right
+from coterie_conformance.everything.share_moves import SHARE_MOVES
 from coterie_conformance.everything.topic_moves import PRODUCED, PRODUCER, TOPIC_MOVES
 
 CHANGED = 0.2  # of the questions
@@ -281,6 +282,7 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
     **ADMINISTRATION_MOVES,
     **TOPIC_MOVES,
     **CLIENT_MOVES,
+    **SHARE_MOVES,
 }
 
 
@@ -290,6 +292,7 @@ class _StoryMaker:
     common: Common
     count: int = 0
     open: list[str] = field(default_factory=list)
+    apis: tuple[str, ...] = ()  # only moves with one of them, where there are any
     steady: dict[str, int] | None = None  # of the move: the version of each api that it has asked; None: any
 
     def version(self, api: str) -> int:
@@ -327,7 +330,8 @@ class _StoryMaker:
         return Question(f"{name}.{self.count}", api, version, body, covers=covers)
 
     def move(self, n: int) -> Iterator[Question]:
-        names = list(MOVES)
+        about = [name for name, (_, steps) in MOVES.items() if {api for api, _ in steps} & {*self.apis}]
+        names = about or list(MOVES)
         kind = self.random.choices(names, [MOVES[name][0] for name in names])[0]
         firsts = dict[str, int]()
         chance = self.random.random()
@@ -377,9 +381,10 @@ def _at(body: Value, path: str) -> Value:
     return body
 
 
-def random_story(seed: int, common: Common, moves: int = 6) -> Story:
-    """The story of that seed: two topics with records, then so many moves."""
-    maker = _StoryMaker(random.Random(seed), common)
+def random_story(seed: int, common: Common, moves: int = 6, apis: tuple[str, ...] = ()) -> Story:
+    """The story of that seed: two topics with records, then so many moves, of those with one of these ``apis`` where there are
+    any."""
+    maker = _StoryMaker(random.Random(seed), common, apis=apis)
     story = Story(f"seed {seed}")
     for topic in ("$t", "$u"):
         for name in ("topic", "records"):

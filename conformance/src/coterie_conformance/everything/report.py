@@ -30,7 +30,7 @@ def coverage(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
     """By api: its versions asked, how many fields and how many (version, field, class) of the systematic questions.
 
     ``refused``: the versions that were never answered without an error; ``one_value``: the fields of which no two values were
-    in such requests. What depends on them was not compared.
+    in such requests. What depends on them was not compared. ``errors``: how many questions had which errors.
     """
     made: dict[str, dict[str, Any]] = {}
     for api in sorted({api for api, *_ in verdict.covered}):
@@ -43,6 +43,7 @@ def coverage(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
             "fields": len({path for _, _, path, _ in keys if path}),
             "cases": len(keys),
             "questions": sum(verdict.covered[key] for key in keys),
+            "errors": {code: met for (asked, code), met in verdict.errors.most_common() if asked == api},
         }
     return made
 

@@ -36,7 +36,15 @@ _PATIENT_CONTROLLER = {"broker.session.timeout.ms": "600000"}
 # When its cleaner comes, each broker decides for itself: what a story reads would depend on it.
 _SELDOM_CLEANED = {"log.cleaner.backoff.ms": "3600000"}
 # Assignments with one right result, at once.
-_CONSUMER_GROUPS = {"group.consumer.assignors": "range", "group.consumer.assignment.interval.ms": "0"}
+_GROUPS_OF_4 = {
+    "group.consumer.assignors": "range",
+    **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
+# __share_group_state of one broker.
+_SHARE_STATE = {
+    f"share.coordinator.state.topic.{name}": "1" for name in ("num.partitions", "replication.factor", "min.isr")
+}
 # Where Kafka 3.9 serves the consumer protocol of groups only by a setting, neither side does.
 _BEFORE_4 = {"group.coordinator.rebalance.protocols": "classic"}
 # The producer ids 0 and 1, a field's default and another small number, belong to no story's producer.
@@ -71,8 +79,8 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
         ours["coterie.group.sync.timeout.enable"] = "false"  # KIP-752 came later
     if version.startswith("4."):
         theirs["group.coordinator.append.linger.ms"] = "0"
-        ours |= _DEFAULTS_OF_4 | _CONSUMER_GROUPS
-        theirs |= _DEFAULTS_OF_4 | _CONSUMER_GROUPS
+        ours |= _DEFAULTS_OF_4 | _GROUPS_OF_4 | _SHARE_STATE
+        theirs |= _DEFAULTS_OF_4 | _GROUPS_OF_4 | _SHARE_STATE
     else:
         ours["coterie.group.pending.leave.rebalance.enable"] = "false"
         ours |= _BEFORE_4
@@ -120,7 +128,9 @@ def _stories(common: Common, wanted: Wanted, verdict: JudgeResult) -> Iterator[S
     if not wanted.apis or "settings" in wanted.apis:
         every += settings_stories(common)
     random.Random(wanted.seed).shuffle(every)
-    for story in itertools.chain(every, (random_story(seed, common) for seed in itertools.count(wanted.seed))):
+    for story in itertools.chain(
+        every, (random_story(seed, common, apis=wanted.apis) for seed in itertools.count(wanted.seed))
+    ):
         if verdict.requested >= wanted.questions or (wanted.first_only and verdict.kinds):
             return
         story.strict = story.strict or wanted.first_only

@@ -30,9 +30,11 @@ VALUES = ("1", "0", "-1", "-2", "2", "1024", "3600000", "2147483648", "999999999
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 GROUP_NAMES = (
     "consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms",
-    "share.auto.offset.reset", "share.delivery.count.limit", "share.heartbeat.interval.ms", "share.isolation.level",
-    "share.record.lock.duration.ms", "share.session.timeout.ms", "streams.heartbeat.interval.ms",
-    "streams.num.standby.replicas", "streams.session.timeout.ms",
+    "share.assignment.interval.ms", "share.auto.offset.reset", "share.delivery.count.limit", "share.heartbeat.interval.ms",
+    "share.isolation.level", "share.partition.max.record.locks", "share.record.lock.duration.ms",
+    "share.renew.acknowledge.enable", "share.session.timeout.ms", "streams.assignment.interval.ms",
+    "streams.assignor.name", "streams.heartbeat.interval.ms", "streams.initial.rebalance.delay.ms",
+    "streams.num.standby.replicas", "streams.rack.aware.assignment.tags", "streams.session.timeout.ms",
 )  # fmt: skip
 METRICS_NAMES = ("interval.ms", "match", "metrics")
 # Altered while a broker runs. Not those of listeners, and of TLS and SASL: the listeners of both sides have none.
@@ -49,8 +51,8 @@ BROKER_NAMES = (
     "transaction.partition.verification.enable", "unclean.leader.election.enable", "node.id", "no.such.setting",
 )  # fmt: skip
 _MORE = {
-    32: ("45000", "50000", "60000", "60001", "5000", "earliest", "latest", "by_duration:PT1H", "by_duration:1h",
-         "read_committed"),
+    32: ("15000", "45000", "50000", "60000", "60001", "5000", "earliest", "latest", "by_duration:PT1H", "by_duration:1h",
+         "read_committed", "sticky", "zone,rack"),
     16: ("100", "99", "client_id=$c", "client_id=", "nosuch=x", "client_id=(", "client_id=a=b",
          "client_id=a,client_software_name = b.*", "org.a.,org.b."),
     4: ("127.0.0.1:5", "nosuch:5", "127.0.0.1:x", "8", "16"),

@@ -11,6 +11,7 @@ from typing import Any
 from coterie.certify.question import Value
 from coterie.wire.fields import FieldType
 from coterie_conformance.everything.generated.domain import LONG_TEXT, NO_UUID, UNKNOWN_UUID, Domain, always
+from coterie_conformance.everything.generated.domains_of_groups import GROUP_DOMAINS
 
 INT_RANGE = {"int8": 2**7, "int16": 2**15, "int32": 2**31, "int64": 2**63, "uint16": 0, "uint32": 0}
 
@@ -265,6 +266,7 @@ DOMAINS: dict[str, Domain] = {
     "server_assignor": always(None, range="range", unknown="nosuch"),
     "ConsumerGroupHeartbeat.topic_partitions": Domain(lambda _: None, {"none": []}),
     "rack_id": always("", some="r1"),
+    **GROUP_DOMAINS,
 }
 
 
@@ -329,6 +331,13 @@ SHARED = {
     ("OffsetFetch", "no element"): "Kafka never answers an OffsetFetch of no group",
     ("AddPartitionsToTxn", "transactions: no element"): "Kafka never answers an AddPartitionsToTxn of no transaction",
     ("AddPartitionsToTxn", "transactions: default"): "the same",
+    **{
+        (
+            "DescribeShareGroupOffsets",
+            f"groups.topics.partitions: {name}",
+        ): "Kafka's persister repeats it for a minute, and what other stories ask it waits"
+        for name in ("highest", "huge", "unknown")
+    },
     ("AlterConfigs", "twice"): "Kafka never answers what names a resource twice",
     ("WriteTxnMarkers", "twice"): "Kafka never answers markers for one partition twice",
     ("Produce", "null"): "Kafka never answers a Produce without records",
@@ -348,5 +357,6 @@ BOUNDED = {
     ("CreateTopics", "num_partitions"): "a broker full of partitions",
     ("CreatePartitions", "count"): "the same",
     ("ListTransactions", "producer_id_filters"): "the producers of other stories",
+    ("StreamsGroupHeartbeat", "partitions"): "a broker full of an internal topic's partitions",
     ("", "min_bytes"): "its own values are enough, and each one waits",
 }

@@ -8,6 +8,7 @@ from typing import Any
 from coterie.certify.question import API_BY_NAME, Question, Value
 from coterie.wire.fields import Versions
 from coterie_conformance.everything.generated.domain import Names
+from coterie_conformance.everything.generated.pieces_of_groups import GROUP_BEFORE, GROUP_FIXTURES, GROUP_PIECES
 
 Common = Mapping[str, Versions]  # api -> the versions that both sides and we speak
 PRODUCER = {"@": "id", "of": "producer@{producer}", "or": -1}
@@ -182,6 +183,7 @@ PIECES: dict[str, list[tuple[str, str, int, dict[str, Value]]]] = {
             },
         ),
     ],
+    **GROUP_PIECES,
 }
 TOPIC = ("topic", "records")
 MEMBER = ("topic", "member", "synced")
@@ -218,6 +220,7 @@ FIXTURES: dict[str, tuple[str, ...]] = {
     "DescribeUserScramCredentials": ("credential",),
     "ConsumerGroupHeartbeat": ("topic",),
     "ConsumerGroupDescribe": ("topic", "consumer"),
+    **GROUP_FIXTURES,
 }
 BEFORE: dict[str, tuple[tuple[str, ...], Names]] = {
     "JoinGroup": ((), Names(group="$g{n}", member="nobody{n}")),
@@ -231,6 +234,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], Names]] = {
     "DeleteRecords": (TOPIC, Names(topic="$d{n}")),
     "EndTxn": (("producer", "transaction"), Names(txn="$x{n}", producer="init{n}")),
     "ConsumerGroupHeartbeat": (("consumer",), Names(group="$g{n}")),
+    **GROUP_BEFORE,
 }
 
 

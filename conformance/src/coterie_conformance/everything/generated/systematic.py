@@ -49,7 +49,7 @@ def _right(api: str, spec: FieldSpec, version: int, names: Names, where: str, fu
         if kind.element.shape is not None:
             return [right(api, kind.element.shape, version, names, where, full=full)]
         return [domain.right(names)] if domain is not None else []
-    if domain is not None:
+    if domain is not None and not (full and kind.shape is not None):
         value = domain.right(names)
         return value if value is not None or version in spec.nullable or kind.name == "records" else ""
     if kind.shape is not None:

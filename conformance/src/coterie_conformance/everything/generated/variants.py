@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from coterie.certify.question import Value
 from coterie_conformance.everything.generated.domains import THIS_CLUSTER
+from coterie_conformance.everything.generated.domains_of_groups import batches, internal_topic, subtopology, topology
 
 Variant = dict[str, Value]
 TYPES = {"a broker": 4, "metrics": 16, "a group": 32}
@@ -42,6 +43,57 @@ def _described() -> dict[str, Variant]:
     return made
 
 
+_ACKNOWLEDGED = "topics.partitions.acknowledgement_batches"
+_RENEWED: Variant = {"is_renew_ack": True, _ACKNOWLEDGED: batches((0, 2, [4]))}
+_STREAMS_FIRST: Variant = {
+    "member_id": "$l",
+    "member_epoch": 0,
+    "topology": topology(subtopology("$t")),
+    "active_tasks": [],
+    "standby_tasks": [],
+    "warmup_tasks": [],
+    "process_id": "$q",
+    "client_tags": [],
+    "rebalance_timeout_ms": 6_000,
+}
+_INTERNAL: Variant = {
+    "group_id": "$h{n}",
+    "topology": topology(
+        subtopology(
+            "$t",
+            state_changelog_topics=[internal_topic("$h{n}-changelog")],
+            repartition_source_topics=[internal_topic("$h{n}-repartition", 2)],
+            repartition_sink_topics=["$h{n}-repartition"],
+            copartition_groups=[
+                {"source_topics": [0], "source_topic_regex": [], "repartition_source_topics": [0]},
+            ],
+        )
+    ),
+}
+SHARE_AND_STREAMS: dict[str, dict[str, Variant]] = {
+    "ShareGroupHeartbeat": {
+        "first": {"member_id": "$l", "member_epoch": 0, "subscribed_topic_names": ["$t"]},
+        "leaving": {"member_epoch": -1},
+    },
+    "ShareFetch": {
+        "acknowledging": {_ACKNOWLEDGED: batches((0, 2, [1]))},
+        "first": {"member_id": "$l", "share_session_epoch": 0},
+        "final": {"share_session_epoch": -1, _ACKNOWLEDGED: batches((0, 2, [2]))},
+        "renewing": _RENEWED | dict.fromkeys(("max_wait_ms", "min_bytes", "max_bytes", "max_records"), 0),
+    },
+    "ShareAcknowledge": {
+        "one by one": {_ACKNOWLEDGED: batches((0, 0, [1]), (1, 2, [2, 3]))},
+        "final": {"share_session_epoch": -1},
+        "renewing": _RENEWED,
+    },
+    "DescribeShareGroupOffsets": {"all": {"groups.topics": None}},
+    "StreamsGroupHeartbeat": {
+        "reporting": {"active_tasks": [{"subtopology_id": "0", "partitions": [0, 1]}]},
+        "leaving": {"member_epoch": -1},
+        "first": _STREAMS_FIRST,
+        "with internal topics": _STREAMS_FIRST | _INTERNAL,
+    },
+}
 VARIANTS: dict[str, dict[str, Variant]] = {
     "ApiVersions": {"of the intended broker": {"cluster_id": THIS_CLUSTER, "node_id": 1}},
     "InitProducerId": {"idempotent": {"transactional_id": None}},
@@ -79,4 +131,5 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     "DescribeClientQuotas": {"strict": {"strict": True}},
     "UpdateFeatures": {"only checked": {"validate_only": True, "feature_updates.upgrade_type": 2}},
     "ConsumerGroupHeartbeat": {"first": {"member_id": "$k", "member_epoch": 0, "topic_partitions": []}},
+    **SHARE_AND_STREAMS,
 }
