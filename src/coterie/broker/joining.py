@@ -88,6 +88,7 @@ async def join(
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
     node.share_persister.create_topic = lambda: changes.create_soon(SHARE_STATE_TOPIC)
+    node.share.dead_letters.create_topic = changes.create_soon
     _follow_entities(node, member, applied)
     await member.start(open_session, node.serve)
     await member.driver.producer_ids()
@@ -164,10 +165,12 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
 
     states = PeerRequests(f"broker-{member.config.broker_id}-share-state", timeout_ms, address, dial)
     node.share_persister.peers = states
+    letters = PeerRequests(f"broker-{member.config.broker_id}-dead-letters", timeout_ms, address, dial)
+    node.share.dead_letters.peers = letters
 
     async def close() -> None:
         coordinator.close()
-        for ending in (markers, verifications, deleted_topics, states):
+        for ending in (markers, verifications, deleted_topics, states, letters):
             await ending.close()
 
     member.at_end.append(close)

@@ -32,7 +32,8 @@ from coterie.broker.settings.features import Features
 from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import client_metrics_config
-from coterie.broker.share.archived_records import archived_lines
+from coterie.broker.share.archived_records import archived_lines, buried_line
+from coterie.broker.share.dead_letter_queue import LetterServices
 from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
@@ -48,6 +49,7 @@ from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding
 from coterie.log.retention import retain
+from coterie.share.dead_letters import DeadRecords
 from coterie.share.partition import Ended
 from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.clients.api_versions import ApiVersion
@@ -136,9 +138,11 @@ class BrokerNode:
         self.share_persister = SharePersister(
             self.share_coordinator, self.topics, self.cluster, scheduler, self.node_id
         )
-        self.share = ShareHosting(self.settings, self.topics, self.clock, scheduler, self.share_persister)
+        used = self.settings, self.topics, self.cluster, self.clock, scheduler, self.flusher, self.replica_effects
+        self.share = ShareHosting(LetterServices(*used), self.features, self.share_persister)
         self.groups.persist = self.share_persister.send
-        self.share.on_ended = self._records_archived
+        self.share.on_ended, self.share.on_buried = self._records_archived, self._records_buried
+        self.features.on_change = self.share.features_changed
         self.topics.on_deleted = self._topics_deleted
         finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()
@@ -156,6 +160,14 @@ class BrokerNode:
     def _records_archived(self, group_id: str, partition: Partition, ended: Sequence[Ended]) -> None:
         now_ms = self.clock.now_ms()
         self.groups.journal.add(archived_lines(group_id, partition.topic, partition.index, ended, now_ms))
+
+    def _records_buried(
+        self, group_id: str, partition: Partition, records: DeadRecords, topic: str, problem: str
+    ) -> None:
+        source = partition.topic, partition.index
+        if problem:
+            self.log_lines.warning("a record of group %s has no dead letter: %s", group_id, problem)
+        self.groups.journal.add([buried_line(group_id, source, records, topic, problem, self.clock.now_ms())])
 
     def _topics_deleted(self, topics: list[Topic]) -> None:
         self.groups.topics_deleted(topics)

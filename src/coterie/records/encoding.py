@@ -92,6 +92,13 @@ def _record(
     return [varint[len(before) + len(value) + len(counted)], before, value, counted]
 
 
+def record_bytes(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> int:
+    """The bytes that a record takes in a batch without compression (Kafka's DefaultRecord.sizeInBytes)."""
+    return sum(map(len, _record(timestamp_delta, offset_delta, key, value, headers)))
+
+
 def encode_batch(
     items: Sequence[NewRecord],
     *,

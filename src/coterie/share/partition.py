@@ -27,6 +27,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coterie.share.dead_letters import DELIVERY_COUNT_EXCEEDED, REJECTED, DeadRecords
 from coterie.share.in_flight import NO_LOCK, NO_MEMBER, Batch, Before, InFlight, OffsetRun
 from coterie.share.states import RecordCause, RecordState, next_state
 
@@ -71,14 +72,14 @@ class Ended(NamedTuple):
 @dataclass(slots=True)
 class StateWrite:
     """What is to be written; `written` is called with it once it is, or cannot be. ``start_offset`` and ``complete_count`` are
-    those of when it was made. ``dead_letters``: what is to be written to them once this is."""
+    those of when it was made. ``dead_letters``: what goes to the dead letter topic once this is written."""
 
     number: int
     start_offset: int
     complete_count: int
     batches: list[StateRange]
     ended: list[Ended] = field(default_factory=list)
-    dead_letters: list[StateRange] = field(default_factory=list)
+    dead_letters: list[DeadRecords] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -172,7 +173,7 @@ class SharePartition:
         at_limit, dead_letters = run.delivery_count >= limit, self.limits.dead_letters
         after = next_state(cause, run.state, at_limit=at_limit, dead_letters=dead_letters)
         state = StateRange(run.first, run.last, after, run.delivery_count)
-        if after in (RecordState.ARCHIVED, RecordState.ARCHIVING) and cause is not RecordCause.NO_RECORD:
+        if after is RecordState.ARCHIVED and cause is not RecordCause.NO_RECORD:
             write.ended.append(Ended(run.first, run.last, run.delivery_count, run.member_id, cause))
         if undoable:
             run.before = Before(write.number, run.state, run.member_id, limit)
@@ -180,7 +181,8 @@ class SharePartition:
             run.deadline_ms = NO_LOCK
             self.seeks = self.seeks or after is RecordState.AVAILABLE
         if after is RecordState.ARCHIVING:
-            write.dead_letters.append(state)
+            reason = REJECTED if cause is RecordCause.REJECTED else DELIVERY_COUNT_EXCEEDED
+            write.dead_letters.append(DeadRecords(run.first, run.last, run.delivery_count, reason, run.member_id))
         run.state, run.member_id = after, NO_MEMBER
         write.batches.append(state)
 
@@ -205,7 +207,7 @@ class SharePartition:
         """A write has ended. Returns whether the start offset has moved."""
         if not kept:
             self.undo(write.number, now_ms)
-            write.dead_letters = [state for state in write.dead_letters if self._is_archiving(state)]
+            write.dead_letters = [records for records in write.dead_letters if self._is_archiving(records)]
         for batch in self.in_flight.batches if kept else ():
             for run in batch.runs:
                 if run.before is not None and run.before.number == write.number:
@@ -214,13 +216,28 @@ class SharePartition:
             batch.join()
         return self.move_start()
 
-    def _is_archiving(self, state: StateRange) -> bool:
-        batch = self.in_flight.floor(state.first)
+    def _is_archiving(self, records: DeadRecords) -> bool:
+        batch = self.in_flight.floor(records.first)
         runs = batch.runs if batch else []
-        return any(run.state is RecordState.ARCHIVING and run.first <= state.first <= run.last for run in runs)
+        return any(run.state is RecordState.ARCHIVING and run.first <= records.first <= run.last for run in runs)
+
+    def archiving(self) -> list[DeadRecords]:
+        """Of a loaded partition: what was on its way to the dead letter topic when its former leader went. The reason is not
+        kept; a record without a delivery left counts as one that has spent them (Kafka's maybeResumeDlqArchiving)."""
+        limit = self.limits.delivery_count_limit
+        return [
+            DeadRecords(
+                run.first,
+                run.last,
+                run.delivery_count,
+                DELIVERY_COUNT_EXCEEDED if run.delivery_count >= limit else REJECTED,
+            )
+            for run in self.in_flight.runs()
+            if run.state is RecordState.ARCHIVING
+        ]
 
     def buried(self, first: int, last: int) -> StateWrite:
-        """The records have been written to the dead letters, or could not be: either way they are archived now."""
+        """The records are in the dead letter topic, or cannot be written there: either way they are archived now."""
         write = self.new_write()
         for batch in self.overlapping(first, last):
             for run in [run for run in batch.cut(first, last) if run.state is RecordState.ARCHIVING]:

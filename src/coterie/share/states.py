@@ -36,7 +36,7 @@ class RecordCause(Enum):
     EXPIRED = auto()  # its acquisition lock
     ABORTED = auto()  # its transaction, seen by a reader of committed records
     DELETED = auto()  # from the log: the log start offset has passed it, or compaction took it
-    BURIED = auto()  # written to the dead letters
+    BURIED = auto()  # written to the dead letter topic, or given up
 
 
 @dataclass(frozen=True, slots=True)

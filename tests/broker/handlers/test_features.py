@@ -38,7 +38,7 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
             {
                 "metadata.version": (7, 33),
                 "group.version": (0, 1),
-                "share.version": (0, 1),
+                "share.version": (0, 2),
                 "streams.version": (0, 1),
                 "transaction.version": (0, 2),
             },
@@ -54,7 +54,7 @@ def test_api_versions_names_the_features(version: int, supported: dict[str, tupl
             assert finalized == [
                 ("group.version", 1, 1),
                 ("metadata.version", 33, 33),
-                ("share.version", 1, 1),
+                ("share.version", 2, 2),
                 ("streams.version", 1, 1),
                 ("transaction.version", 2, 2),
             ]

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.settings import BrokerSettings, SettingError, Source
+from coterie.broker.settings import BrokerSettings, Source
 from coterie.broker.settings.changes import check_dynamic
 from coterie.broker.settings.kept_configs import KeptConfigs, ResourceType
-from coterie.broker.settings.resource_tables import GROUP_SETTINGS, check_served
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
@@ -70,12 +69,6 @@ def test_settings_are_described_and_altered_as_by_kafka(levels: None) -> None:
         if _of_4_3(response) not in (response_3, response_4):
             different.append(f"{step}\n  coterie: {response}\n  3.9.1: {response_3}\n  4.3.0: {response_4}")
     assert not different, "\n".join(different)
-
-
-@pytest.mark.parametrize("name", [n for n, (row, _) in GROUP_SETTINGS.items() if row.no_effect])
-def test_settings_of_groups_that_are_not_served_are_refused(name: str) -> None:
-    with pytest.raises(SettingError, match=f"{name} would have no effect: "):
-        check_served(name)
 
 
 def test_a_setting_that_an_earlier_coterie_took_bars_no_other(tmp_path: Path) -> None:

@@ -14,15 +14,17 @@ until ``written N`` or ``failed N``; ``write=failed`` fails it at once. A batch 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from coterie.share.acknowledging import Acknowledgement, acknowledge, expire, release
 from coterie.share.acquiring import Acquiring, LogBatch, acquire
+from coterie.share.dead_letters import DeadRecords
 from coterie.share.in_flight import NO_LOCK, Batch, OffsetRun
 from coterie.share.partition import ShareLimits, SharePartition, StateRange, StateWrite, loaded
 from coterie.share.states import RENEW, RecordState
 from coterie.wire.errors import Refusal
+from coterie_conformance.scenarios.share_burials import ShareBurials
 from coterie_conformance.scenarios.steps import run_step
 
 Options = dict[str, str]
@@ -49,7 +51,7 @@ class ShareScenario:
             "failed": lambda words, options: self._end(int(words[0]), kept=False),
             "buried": self._buried,
             "next": self._next,
-        }
+        } | ShareBurials(lambda line: self._trace.append(line)).verbs
 
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace. Raises ScenarioError."""
@@ -79,8 +81,9 @@ class ShareScenario:
             self._partition = loaded(self._partition.limits, int(words[0]), states)
         except ValueError as error:
             self._trace.append(str(error))
-        else:
-            self._window()
+            return
+        self._dead_letters(self._partition.archiving())
+        self._window()
 
     def _fetch(self, words: list[str], options: Options) -> None:
         """``fetch MEMBER FIRST-LAST... at=OFFSET max=500 batch=500 mode=record_limit``"""
@@ -131,7 +134,7 @@ class ShareScenario:
         self._window()
 
     def _buried(self, words: list[str], options: Options) -> None:
-        """The dead letters have the records."""
+        """The dead letter topic has the records."""
         self._written(self._partition.buried(*_offsets(words[0])), options)
 
     def _next(self, words: list[str], options: Options) -> None:
@@ -162,9 +165,14 @@ class ShareScenario:
             member = ended.member_id or "nobody"
             offsets = _range(ended.first, ended.last)
             self._trace.append(f"{offsets} ended: {ended.cause.name}, x{ended.delivery_count}, last to {member}")
-        for state in write.dead_letters:
-            self._trace.append(f"{_range(state.first, state.last)} to the dead letters")
+        self._dead_letters(write.dead_letters)
         self._window()
+
+    def _dead_letters(self, dead: Iterable[DeadRecords]) -> None:
+        for records in dead:
+            offsets = _range(records.first, records.last)
+            member = f", last to {records.member_id}" if records.member_id else ""
+            self._trace.append(f"{offsets} x{records.delivery_count}{member} to the dead letters: {records.reason}")
 
     def _window(self) -> None:
         partition = self._partition

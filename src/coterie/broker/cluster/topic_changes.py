@@ -61,9 +61,9 @@ class TopicAdministration:
 
     # -- any broker -----------------------------------------------------------------------------------------------------
 
-    def create_soon(self, name: str) -> ErrorCode:
+    def create_soon(self, name: str, configs: Mapping[str, str] | None = None) -> ErrorCode:
         """Creates a topic that a client needs, with the broker's settings, as any broker may: the client asks again. Returns
-        LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live."""
+        LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live. ``configs``: settings of its own."""
         if not self._view.live:
             return ErrorCode.LEADER_NOT_AVAILABLE  # the controller has not said yet which brokers and topics there are
         own, share = self._settings.current, self._settings.share
@@ -80,14 +80,14 @@ class TopicAdministration:
             logger.error("%s cannot be created: %s", name, refusal)
             return refusal.code
         if name not in self._creating:
-            task = asyncio.get_running_loop().create_task(self._create_logged(name, assigned))
+            task = asyncio.get_running_loop().create_task(self._create_logged(name, assigned, configs))
             self._creating[name] = task
             task.add_done_callback(lambda _: self._creating.pop(name))
         return ErrorCode.LEADER_NOT_AVAILABLE
 
-    async def _create_logged(self, name: str, assigned: Assignment) -> None:
+    async def _create_logged(self, name: str, assigned: Assignment, configs: Mapping[str, str] | None) -> None:
         try:
-            await self.create(name, assigned, self._configs(name))
+            await self.create(name, assigned, self._configs(name) if configs is None else configs)
             logger.info("created topic %s, which a client requested", name)
         except (Refusal, ZooKeeperError) as error:
             logger.info("topic %s, which a client requested, was not created: %r", name, error)

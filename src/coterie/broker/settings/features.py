@@ -3,12 +3,13 @@
 metadata.version is that of the Kafka whose protocol is served, so that tools know how old the cluster is; it never changes.
 group.version 1: groups of the consumer protocol (KIP-848) are served, by share.version 1 share groups (KIP-932), and by
 streams.version 1 groups of Kafka Streams (KIP-1071); at 0 their requests are refused with UNSUPPORTED_VERSION.
+share.version 2: share groups may have dead letters (KIP-1191).
 transaction.version 2: producers that read it use transactions of version 2 (KIP-890), the others go on as before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -20,6 +21,7 @@ from coterie.wire.messages.clients.api_versions import FinalizedFeatureKey, Supp
 
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
+DEAD_LETTERS_FROM = 2  # level of share.version
 STREAMS_VERSION = "streams.version"
 TRANSACTION_VERSION = "transaction.version"
 _FILE = "finalized-features.json"
@@ -44,7 +46,7 @@ FEATURES = {
     for feature in (
         Feature(GROUP_VERSION, 0, 1, 1),
         Feature("metadata.version", 7, 33, 33, fixed=True),  # from 3.3-IV3 to 4.4-IV2
-        Feature(SHARE_VERSION, 0, 1, 1),
+        Feature(SHARE_VERSION, 0, 2, 2),
         Feature(STREAMS_VERSION, 0, 1, 1),
         Feature(TRANSACTION_VERSION, 0, 2, 2),
     )
@@ -83,10 +85,11 @@ def supported_features(api_version: int) -> list[SupportedFeatureKey]:
 class Features:
     """The finalized levels, kept in `finalized-features.json` once one was changed. ``epoch`` grows with every change: a
     client that has seen a later one ignores what an older one reported. ``are_absent``: all are 0, for a cluster with brokers
-    that know no features. Raises UnreadableFile, OSError."""
+    that know no features. ``on_change`` is called after each change. Raises UnreadableFile, OSError."""
 
     def __init__(self, fs: FileSystem, *, are_absent: bool = False) -> None:
         self._fs, self.are_absent = fs, are_absent
+        self.on_change: Callable[[], None] = lambda: None
         self.epoch = 0
         self._levels = {feature.name: 0 if are_absent else feature.of_a_new_cluster for feature in FEATURES.values()}
         if fs.exists(_FILE) and not are_absent:
@@ -142,6 +145,7 @@ class Features:
     def _keep(self, epoch: int, levels: dict[str, int]) -> None:
         self._fs.write_file(_FILE, checked_files.to_json({_EPOCH: epoch, "levels": levels}))
         self._levels, self.epoch = levels, epoch
+        self.on_change()
 
 
 def _objection(update: FeatureUpdate, levels: Mapping[str, int]) -> str:

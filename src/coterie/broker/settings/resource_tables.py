@@ -36,7 +36,6 @@ _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
 )
 _PATTERN = rf"({_MATCHED})\s*=.+"
-_DEAD_LETTERS = "share groups have no queue of dead letters (KIP-1191)"
 
 
 def _are_patterns(value: object) -> bool:
@@ -69,6 +68,8 @@ _OFFSET_RESET = Rule(
     "earliest, latest or by_duration:PnDTnHnMn.nS",
     lambda value: re.fullmatch(r"earliest|latest|by_duration:P.+", str(value)) is not None,
 )
+
+_NOT_INTERNAL = Rule("a name that does not begin with __", lambda value: not str(value).startswith("__"))
 
 
 def _metrics(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
@@ -105,9 +106,9 @@ def _of_broker(value_type: ValueType[T], name: str) -> T:
     return declared(_GroupRow("", value_type, default, None, f"{name} of this group.", "", broker=name))
 
 
-def _group(value_type: ValueType[T], default: T, rule: Rule | None = None, *, broker: str = "") -> T:
-    no_effect, text = (_DEAD_LETTERS, "") if not broker else ("", f"The first of {broker}.")
-    return declared(_GroupRow("", value_type, default, rule, text, no_effect, broker=broker))
+def _first_of(value_type: ValueType[T], default: T, broker: str) -> T:
+    """A group setting whose default is the first value of a broker setting."""
+    return declared(_GroupRow("", value_type, default, None, f"The first of {broker}.", broker=broker))
 
 
 def _share(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
@@ -142,9 +143,16 @@ class GroupConfig:
         one_of("read_committed", "read_uncommitted"),
     )
     share_renew_acknowledge_enable: bool = _share(BOOLEAN, True, "Whether members may renew the locks of records.")
-    errors_deadletterqueue_copy_record_enable: bool = _group(BOOLEAN, False)
-    errors_deadletterqueue_topic_name: str = _group(STRING, "")
-    streams_assignor_name: str = _group(STRING, "sticky", broker="group.streams.assignors")
+    errors_deadletterqueue_copy_record_enable: bool = _share(
+        BOOLEAN, False, "Whether a dead letter has the key and the value of its record."
+    )
+    errors_deadletterqueue_topic_name: str = _share(
+        STRING,
+        "",
+        "The topic of a share group's dead letters: records that were rejected, or delivered too often. Empty: none.",
+        _NOT_INTERNAL,
+    )
+    streams_assignor_name: str = _first_of(STRING, "sticky", "group.streams.assignors")
     streams_rack_aware_assignment_tags: tuple[str, ...] = _of_broker(LIST, "group.streams.rack.aware.assignment.tags")
 
 
@@ -153,12 +161,6 @@ _GROUP_TABLE: dict[str, _GroupRow[object]] = settings_of(GroupConfig, _GroupRow)
 GROUP_SETTINGS: dict[str, tuple[Setting[object], str]] = {
     name: (row, row.broker or name) for name, row in _GROUP_TABLE.items()
 }
-
-
-def check_served(name: str) -> None:
-    """Raises SettingError for a setting of groups that this broker does not serve: nobody is to rely on it."""
-    if name in GROUP_SETTINGS and GROUP_SETTINGS[name][0].no_effect:
-        raise SettingError(f"{name} would have no effect: {GROUP_SETTINGS[name][0].no_effect}")
 
 
 def check_group_settings(settings: BrokerSettings, configs: Mapping[str, str]) -> None:

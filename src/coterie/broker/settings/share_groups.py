@@ -37,11 +37,13 @@ class OffsetReset:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupSettings:
-    """The settings of one group."""
+    """The settings of one group. ``dead_letter_topic``: "" where it has none (KIP-1191)."""
 
     limits: ShareLimits
     offset_reset: OffsetReset
     reads_committed: bool
+    dead_letter_topic: str
+    copies_dead_letters: bool
 
 
 def offset_reset(text: str) -> OffsetReset:
@@ -53,19 +55,23 @@ def offset_reset(text: str) -> OffsetReset:
     return OffsetReset(ResetKind(kind), int(ms))
 
 
-def share_group_settings(broker: ShareConfig, own: Mapping[str, str]) -> ShareGroupSettings:
-    """Of a group with settings of its ``own``, which the broker's bounds may cut (Kafka's GroupConfig.evaluate)."""
+def share_group_settings(broker: ShareConfig, own: Mapping[str, str], *, dead_letters: bool) -> ShareGroupSettings:
+    """Of a group with settings of its ``own``, which the broker's bounds may cut (Kafka's GroupConfig.evaluate).
+    ``dead_letters``: whether share.version admits them."""
     values = [_bounded(broker, own, name) for name in _BOUNDED]
     limits = ShareLimits(
         delivery_count_limit=values[0],
         max_record_locks=values[1],
         record_lock_duration_ms=values[2],
         renewals=BOOLEAN.parse(own.get("share.renew.acknowledge.enable", "true")),
+        dead_letters=dead_letters and bool(own.get("errors.deadletterqueue.topic.name")),
     )
     return ShareGroupSettings(
         limits,
         offset_reset(own.get("share.auto.offset.reset", "latest")),
         own.get("share.isolation.level", "read_uncommitted") == "read_committed",
+        own.get("errors.deadletterqueue.topic.name", ""),
+        BOOLEAN.parse(own.get("errors.deadletterqueue.copy.record.enable", "false")),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.broker.settings.setting import BrokerSetting, Update, row
-from coterie.configuration import INT, LIST, SHORT, at_least, one_of, settings_of
+from coterie.configuration import BOOLEAN, INT, LIST, SHORT, STRING, at_least, one_of, settings_of
 
 KAFKA_SIMPLE_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 
@@ -62,6 +62,15 @@ class ShareConfig:
         INT, 4_000, "The most that a group may set for it.", at_least(2_000, 10_000)
     )
     group_share_max_share_sessions: int = row(INT, 2_000, "The most share sessions of the broker.", at_least(1))
+    errors_deadletterqueue_auto_create_topics_enable: bool = row(
+        BOOLEAN,
+        False,
+        "Whether the dead letter topic of a share group is created where it is missing.",
+        update=Update.CLUSTER_WIDE,
+    )
+    errors_deadletterqueue_topic_name_prefix: str = row(
+        STRING, "dlq.", "With what the names of dead letter topics must begin.", update=Update.CLUSTER_WIDE
+    )
     share_coordinator_snapshot_update_records_per_snapshot: int = row(
         INT, 500, "How many updates of a state are written between two snapshots of it.", at_least(0, 500)
     )

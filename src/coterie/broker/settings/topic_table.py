@@ -35,7 +35,6 @@ DAY_MS = 24 * HOUR_MS
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 ONE_REPLICA = "a partition has one replica, so nothing is replicated or elected"
 NO_TIERED_STORAGE = "coterie has no tiered storage"
-NO_SHARE_GROUPS = "share groups are not served"
 MAX_ARRAY_BYTES = 2**31 - 9  # the largest array of Java
 _REPLICA = r"[0-9]+:[0-9]+"
 
@@ -113,10 +112,7 @@ class TopicConfig:
         broker=("log.cleaner.delete.retention.ms",),
     )
     errors_deadletterqueue_group_enable: bool = _topic(
-        BOOLEAN,
-        False,
-        "Whether share groups may write the records that they give up to this topic.",
-        no_effect=NO_SHARE_GROUPS,
+        BOOLEAN, False, "Whether share groups may have this topic as that of their dead letters."
     )
     file_delete_delay_ms: int = _topic(
         LONG,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.coordinator.journal.line import JournalLine
+from coterie.share.dead_letters import REJECTED, DeadRecords
 from coterie.share.partition import Ended
 from coterie.share.states import RecordCause
 
@@ -20,24 +21,32 @@ def archived_lines(group_id: str, topic: str, partition: int, ended: Iterable[En
     """A line for each range of records that were rejected, or delivered as often as they may be. The leader of a partition does
     not know the group's epoch and state."""
     return [
-        JournalLine(
-            now_ms,
-            group_id,
-            -1,
-            EVENT,
-            "",
-            "",
-            causes=[{"kind": _KINDS[each.cause], "reason": _text(topic, partition, each)}],
-            member=each.member_id or None,
-        )
+        _line(now_ms, group_id, _KINDS[each.cause], each.member_id, _text((topic, partition), each, "archived"))
         for each in ended
         if each.cause in _KINDS
     ]
 
 
-def _text(topic: str, partition: int, ended: Ended) -> str:
+def buried_line(
+    group_id: str, source: tuple[str, int], records: DeadRecords, topic: str, problem: str, now_ms: int
+) -> JournalLine:
+    """Of records that went to the dead letter topic before; ``problem``: why letters are missing, or ""."""
+    kind = "record_rejected" if records.reason == REJECTED else "deliveries_spent"
+    text = _text(source, records, f"in the dead letter topic {topic}" if not problem else "archived")
+    if problem:
+        text += f" without a dead letter: {problem}"
+    return _line(now_ms, group_id, kind, records.member_id, text)
+
+
+def _line(now_ms: int, group_id: str, kind: str, member_id: str, reason: str) -> JournalLine:
+    causes = [{"kind": kind, "reason": reason}]
+    return JournalLine(now_ms, group_id, -1, EVENT, "", "", causes=causes, member=member_id or None)
+
+
+def _text(source: tuple[str, int], ended: Ended | DeadRecords, end: str) -> str:
     one = ended.first == ended.last
     records = f"record {ended.first}" if one else f"records {ended.first} to {ended.last}"
     times = "once" if ended.delivery_count == 1 else f"{ended.delivery_count} times"
+    last = f", last to {ended.member_id}," if ended.member_id else ""
     verb = ("was", "is") if one else ("were", "are")
-    return f"{records} of {topic}-{partition} {verb[0]} delivered {times}, last to {ended.member_id}, and {verb[1]} archived"
+    return f"{records} of {source[0]}-{source[1]} {verb[0]} delivered {times}{last} and {verb[1]} {end}"

@@ -3,8 +3,9 @@ by the clock, and fetches that wait for it are called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import Protocol
 
 from coterie.broker.process.clock import Clock
@@ -15,6 +16,7 @@ from coterie.broker.storage.topic import Partition
 from coterie.coordinator.share_state.state import SharePartitionKey
 from coterie.share.acknowledging import Acknowledgement, acknowledge, expire, release
 from coterie.share.acquiring import Acquired, Acquiring, LogBatch, acquire
+from coterie.share.dead_letters import DeadRecords
 from coterie.share.in_flight import NO_LOCK
 from coterie.share.partition import Ended, ShareLimits, SharePartition, StateWrite, loaded
 from coterie.wire.errors import ErrorCode, Refusal
@@ -44,6 +46,7 @@ class ShareDriving(Protocol):
     def limits(self, group_id: str) -> ShareLimits: ...
     def first_offset(self, group_id: str, partition: Partition) -> int: ...
     def ended(self, hosted: HostedSharePartition, ended: Sequence[Ended]) -> None: ...
+    def bury(self, hosted: HostedSharePartition, records: DeadRecords, done: Callable[[], None]) -> None: ...
     def drop(self, key: SharePartitionKey) -> None: ...
 
 
@@ -93,6 +96,8 @@ class HostedSharePartition:
         loads, self._loads = self._loads, []
         for done in loads:
             done(refusal)
+        if refusal is None:
+            self._bury(self.state.archiving())
         self.changed()
 
     def _take(self, read: states.ReadState) -> None:
@@ -175,7 +180,21 @@ class HostedSharePartition:
         if refusal is not None and refusal.code in FENCING:
             self._driving.drop(self.key)
         done(refusal)
+        self._bury(write.dead_letters)
         self.changed()
+
+    # -- dead letters -------------------------------------------------------------------------------------------------
+
+    def _bury(self, dead: Iterable[DeadRecords]) -> None:
+        """Sends letters about the records, and archives them then. Of a share partition that was dropped meanwhile the next
+        leader does it, if their state was written."""
+        for records in dead:
+            if self.stage is ShareStage.ACTIVE:
+                self._driving.bury(self, records, partial(self._buried, records))
+
+    def _buried(self, records: DeadRecords) -> None:
+        if self.stage is ShareStage.ACTIVE:
+            self._write(self.state.buried(records.first, records.last), lambda refusal: None)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

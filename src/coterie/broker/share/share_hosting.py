@@ -5,53 +5,73 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler
-from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.features import DEAD_LETTERS_FROM, SHARE_VERSION, Features
 from coterie.broker.settings.share_groups import OffsetReset, ShareGroupSettings, share_group_settings
+from coterie.broker.share.dead_letter_queue import DeadLetterQueue, LetterServices
 from coterie.broker.share.hosted_share_partition import HostedSharePartition, ShareStage
 from coterie.broker.share.persister import FENCING, Persister
 from coterie.broker.share.share_sessions import SessionKey, SharedPartition, ShareSessions
 from coterie.broker.storage.topic import Partition, Topic
-from coterie.broker.storage.topics import Topics
 from coterie.coordinator.share_state.state import SharePartitionKey
 from coterie.log.time_lookup import offset_for_timestamp
 from coterie.share.acknowledging import Acknowledgement
+from coterie.share.dead_letters import DeadRecords
 from coterie.share.partition import Ended, ShareLimits
 from coterie.wire.errors import ErrorCode, Refusal
 
 Results = dict[SharedPartition, Refusal | None]
 EndedRecords = Callable[[str, Partition, Sequence[Ended]], None]
+BuriedRecords = Callable[[str, Partition, DeadRecords, str, str], None]
 
 
 class ShareHosting:
-    """``on_ended``: gets the records of a group that are archived without having been accepted, with their partition."""
+    """``on_ended``: gets the records of a group that are archived without having been accepted, with their partition;
+    ``on_buried`` those that went to the dead letter topic before, with its name, and why letters are missing, or ""."""
 
-    def __init__(
-        self, settings: BrokerSettings, topics: Topics, clock: Clock, scheduler: Scheduler, persister: Persister
-    ) -> None:
-        self._settings, self._topics = settings, topics
-        self.clock, self.scheduler, self.persister = clock, scheduler, persister
-        self.sessions = ShareSessions(settings.share.group_share_max_share_sessions)
+    def __init__(self, services: LetterServices, features: Features, persister: Persister) -> None:
+        self._settings, self._topics = services.settings, services.topics
+        self.clock, self.scheduler, self.persister = services.clock, services.scheduler, persister
+        self._features = features
+        self.dead_letters = DeadLetterQueue(services, self.settings_of)
+        self.sessions = ShareSessions(self._settings.share.group_share_max_share_sessions)
         self.sessions.on_lost = self._session_lost
         self.sessions.on_empty = self.group_is_empty
         self.on_ended: EndedRecords = lambda group_id, partition, ended: None
+        self.on_buried: BuriedRecords = lambda group_id, partition, records, topic, problem: None
         self._hosted: dict[SharePartitionKey, HostedSharePartition] = {}
-        self._own: dict[str, ShareGroupSettings] = {}  # of groups with settings of their own
+        self._own: dict[str, Mapping[str, str]] = {}  # of groups with settings of their own
+        self._read: dict[str, ShareGroupSettings] = {}  # the same, as they count
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def configure(self, group_id: str, own: Mapping[str, str]) -> None:
         """Puts the settings of a group in force; with none it has the broker's."""
         self._own.pop(group_id, None)
+        self._read.pop(group_id, None)
         if own:
-            self._own[group_id] = share_group_settings(self._settings.share, own)
+            self._own[group_id] = own
         for hosted in self._of(lambda key: key.group_id == group_id):
             hosted.configure(self.limits(group_id))
 
     def settings_of(self, group_id: str) -> ShareGroupSettings:
         """Its own, or the broker's."""
-        return self._own.get(group_id) or share_group_settings(self._settings.share, {})
+        settings = self._read.get(group_id)
+        if settings is None:
+            own, level = self._own.get(group_id, {}), self._features.level(SHARE_VERSION)
+            settings = share_group_settings(self._settings.share, own, dead_letters=level >= DEAD_LETTERS_FROM)
+            if own:
+                self._read[group_id] = settings
+        return settings
+
+    def features_changed(self) -> None:
+        """Share groups are not served at share.version 0, and have no dead letters at 1."""
+        self._read.clear()
+        if not self._features.level(SHARE_VERSION):
+            self.sessions.clear()
+            for key in list(self._hosted):
+                self.drop(key)
+        for hosted in self._hosted.values():
+            hosted.configure(self.limits(hosted.key.group_id))
 
     def limits(self, group_id: str) -> ShareLimits:
         """The limits of a group's share partitions."""
@@ -107,12 +127,6 @@ class ShareHosting:
         """Drops the share partitions of a group that has no session here."""
         for hosted in self._of(lambda key: key.group_id == group_id):
             self.drop(hosted.key)
-
-    def disable(self) -> None:
-        """Share groups are no longer served: share.version is 0."""
-        self.sessions.clear()
-        for key in list(self._hosted):
-            self.drop(key)
 
     def start_offsets(self, group_id: str) -> dict[int, int]:
         """Of the group's share partitions that are loaded, by partition."""
@@ -192,3 +206,14 @@ class ShareHosting:
     def ended(self, hosted: HostedSharePartition, ended: Sequence[Ended]) -> None:
         """Records are archived without having been accepted."""
         self.on_ended(hosted.key.group_id, hosted.partition, ended)
+
+    def bury(self, hosted: HostedSharePartition, records: DeadRecords, done: Callable[[], None]) -> None:
+        """Sends letters about the records to the group's dead letter topic; ``done`` when that has ended either way."""
+        group_id = hosted.key.group_id
+
+        def ended(problem: str) -> None:
+            topic = self.settings_of(group_id).dead_letter_topic
+            self.on_buried(group_id, hosted.partition, records, topic, problem)
+            done()
+
+        self.dead_letters.bury(group_id, hosted.partition, records, ended)

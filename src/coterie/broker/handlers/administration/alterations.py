@@ -15,7 +15,6 @@ from coterie.broker.settings.resource_tables import (
     CLIENT_METRICS_SETTINGS,
     check_group_settings,
     check_patterns,
-    check_served,
 )
 from coterie.broker.storage.topic import check_name
 from coterie.configuration import UnfitValue
@@ -141,9 +140,6 @@ def _check_group(broker: ConfigServices, alteration: Alteration, current: Mappin
     if not alteration.name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "groups have no default resource: name a group")
     try:
-        for change in alteration.changes:
-            if change.operation == Operation.SET:
-                check_served(change.name)
         check_group_settings(broker.settings, configs)
     except SettingError as error:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
