@@ -66,6 +66,22 @@ def not_accepted_at_rest(history: ShareDeliveries) -> None:
     history.check_none_lost({P: 1})
 
 
+def letter_of_an_accepted_record(history: ShareDeliveries) -> None:
+    history.acquired("a", P, [(0, 0, 1)])
+    history.acknowledged("a", P, 0, "accepted", WRITTEN)
+    history.check_no_letter_of_accepted({(P, 0)})
+
+
+def late_acceptance_of_a_record_with_deliveries_left(history: ShareDeliveries) -> None:
+    history.acquired("a", P, [(0, 0, 1)])
+    history.acknowledged("a", P, 0, "accepted", AckOutcome.TOO_LATE)
+    history.check_no_letter_of_accepted({(P, 0)})
+
+
+def letter_of_a_record_that_nobody_had(history: ShareDeliveries) -> None:
+    history.check_no_letter_of_accepted({(P, 0)})
+
+
 def accepted_by_a_stranger(history: ShareDeliveries) -> None:
     history.acquired("a", P, [(0, 0, 1)])
     history.acknowledged("b", P, 0, "accepted", WRITTEN)
@@ -84,6 +100,9 @@ def accepted_by_a_stranger(history: ShareDeliveries) -> None:
         (start_goes_back, "the start offset went back from 5 to 4"),
         (never_delivered, "record 1 of .* was never delivered"),
         (not_accepted_at_rest, "record 0 of .* is lost: delivered 1 times, last to a"),
+        (letter_of_an_accepted_record, "record 0 of .* was accepted, and has a dead letter"),
+        (late_acceptance_of_a_record_with_deliveries_left, "record 0 of .* was accepted, and has a dead letter"),
+        (letter_of_a_record_that_nobody_had, "record 0 of .* has a dead letter, and was never delivered"),
         (accepted_by_a_stranger, "accepted by b, who never had it"),
     ],
 )
@@ -103,3 +122,15 @@ def test_a_right_history_passes() -> None:
     history.acknowledged("b", P, 2, "rejected", WRITTEN)
     history.acquired("a", P, [(3, 3, 5)])
     history.check_none_lost({P: 4})
+
+
+def test_letters_that_are_missing() -> None:
+    """Of a rejected record and of one whose deliveries are spent, and of no other."""
+    history = ShareDeliveries(2)
+    history.acquired("a", P, [(0, 2, 1), (3, 4, 2)])
+    history.acknowledged("a", P, 0, "rejected", WRITTEN)
+    history.acknowledged("a", P, 1, "accepted", WRITTEN)
+    history.acknowledged("a", P, 4, "accepted", AckOutcome.TOO_LATE)
+    assert history.missing_letters(set()) == [(P, 0), (P, 3), (P, 4)]
+    assert history.missing_letters({(P, 0), (P, 3), (P, 4)}) == []
+    history.check_no_letter_of_accepted({(P, 0), (P, 3), (P, 4)})

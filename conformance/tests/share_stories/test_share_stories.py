@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.share import hosted_share_partition as hosting
+from coterie.broker.share import share_hosting as hosting_of_all
 from coterie.share import acquiring, partition, states
+from coterie.share.dead_letters import DeadRecords
 from coterie.share.partition import SharePartition, StateWrite
 from coterie.share.states import RecordCause, RecordState
 from coterie_conformance.share_stories.share_story import run_share_seed
@@ -97,6 +99,28 @@ def acknowledge_without_writing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(hosting.HostedSharePartition, "_write", write)
 
 
+def lose_letters(patch: pytest.MonkeyPatch) -> None:
+    """Dead records are archived without a letter."""
+
+    def bury(self: hosting_of_all.ShareHosting, hosted: Any, records: Any, done: Callable[[], None]) -> None:
+        done()
+
+    patch.setattr(hosting_of_all.ShareHosting, "bury", bury)
+
+
+def bury_accepted(patch: pytest.MonkeyPatch) -> None:
+    """Each accepted record has a letter."""
+    before = SharePartition.leave
+
+    def leave(self: SharePartition, run: Any, cause: RecordCause, write: StateWrite, **options: bool) -> None:
+        member = run.member_id
+        before(self, run, cause, write, **options)
+        if cause is RecordCause.ACCEPTED:
+            write.dead_letters.append(DeadRecords(run.first, run.last, run.delivery_count, "accepted", member))
+
+    patch.setattr(SharePartition, "leave", leave)
+
+
 def run_seeds(count: int) -> None:
     for seed in range(count):
         run_share_seed(seed, brokers=1)
@@ -110,6 +134,8 @@ def run_seeds(count: int) -> None:
         (lose_releases, "every record is accepted after|is lost"),
         (acquire_backwards, "come after"),
         (move_start_back, "the start offset went back"),
+        (lose_letters, "every letter is there after"),
+        (bury_accepted, "was accepted, and has a dead letter"),
         (acknowledge_without_writing, "is delivered to .* after it was|start offset went back"),
     ],
 )

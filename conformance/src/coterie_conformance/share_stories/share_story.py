@@ -5,228 +5,43 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from coterie.broker.broker import Broker
+from coterie.client import Admin
 from coterie.client.connection.connection import Connection
-from coterie.client.errors import KafkaError
 from coterie.coordinator.share_state.state import SharePartitionKey
 from coterie.laboratory.checking.share_checker import AckOutcome, ShareDeliveries
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
-from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.settings.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from coterie_conformance.share_stories.raw_member import (
-    ACCEPT,
-    REJECT,
-    RELEASE,
-    RENEW,
-    RawShareMember,
-    acknowledged,
-    initialize_states,
-    parts,
+from coterie_conformance.share_stories.raw_member import initialize_states
+from coterie_conformance.share_stories.story_member import (
+    GROUP,
+    LETTER_PARTITIONS,
+    LETTERS,
+    REQUEST_S,
+    TOPIC,
+    SharePlan,
+    ShareWork,
+    StoryMember,
+    draw_share_plan,
 )
 from coterie_conformance.stories.story import StoryReport, naming_seed, without_log_lines
 
-TOPIC, GROUP = "orders", "billing"
-KINDS = {ACCEPT: "accepted", RELEASE: "released", REJECT: "rejected", RENEW: "renewed"}
-REQUEST_S = 20.0
-PAUSE_S = 0.2
+GROUP_RESOURCE, SET = 32, 0
 REST_S = 400.0
 LOOK_S = 0.1
 ADMIN_PAUSE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class SharePlan:
-    """What a seed draws."""
-
-    seed: int
-    brokers: int
-    partitions: int
-    members: int
-    records: int
-    lock_ms: int
-    delivery_limit: int
-
-    def settings(self) -> dict[str, object]:
-        """The broker's."""
-        replicas = str(self.brokers)
-        return {
-            "group.share.record.lock.duration.ms": str(self.lock_ms),
-            "group.share.min.record.lock.duration.ms": str(self.lock_ms),
-            "group.share.delivery.count.limit": str(self.delivery_limit),
-            "group.share.partition.max.record.locks": "100",
-            "default.replication.factor": replicas,
-            "min.insync.replicas": "1",
-            "share.coordinator.state.topic.num.partitions": "2",
-            "share.coordinator.state.topic.replication.factor": replicas,
-        }
-
-
-def draw_share_plan(seed: int, brokers: int = 1) -> SharePlan:
-    """The plan of a seed."""
-    rng = random.Random(f"share {seed}")
-    return SharePlan(
-        seed,
-        brokers,
-        rng.randint(1, 3),
-        rng.randint(2, 4),
-        rng.randint(20, 150),
-        rng.choice((1_000, 2_000, 5_000)),
-        rng.choice((2, 3, 5)),
-    )
-
-
-Sent = tuple["_StoryMember", dict[int, list[tuple[int, int, int]]]]
-
-
-@dataclass(slots=True)
-class _Work:
-    """What the members of a story share. ``calm``: they accept all that they get from now on."""
-
-    plan: SharePlan
-    servers: list[tuple[str, int]]
-    history: ShareDeliveries
-    topic_id: bytes = b""
-    calm: bool = False
-    restarts: dict[str, int] = field(default_factory=dict)
-    sending: dict[str, Sent] = field(default_factory=dict)  # by the process that has no response yet
-
-
-Held = list[tuple[int, int, int]]  # partition, first and last offset
-
-
-class _StoryMember:
-    """One life of a member: a session at each leader."""
-
-    def __init__(self, work: _Work, name: str) -> None:
-        self._work, self._rng = work, random.Random(f"{work.plan.seed} {name}")
-        self.member_id = name
-        self._sessions: dict[tuple[str, int], RawShareMember] = {}
-        self._wanted: dict[tuple[str, int], set[int]] = {}
-
-    async def live(self) -> None:
-        """Fetches and acknowledges for ever; a session that fails is opened again."""
-        while True:
-            leaders = await self._leaders()
-            for address, partitions in leaders.items():
-                try:
-                    await self._turn(address, partitions)
-                except (KafkaError, OSError, TimeoutError):
-                    self._forget(address)
-                    await asyncio.sleep(PAUSE_S)
-            if not leaders:
-                await asyncio.sleep(PAUSE_S)
-
-    async def _leaders(self) -> dict[tuple[str, int], list[int]]:
-        for host, port in self._work.servers:
-            try:
-                connection = await Connection.connect(host, port, self.member_id, REQUEST_S)
-                request = MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)
-                response = await connection.request(request, MetadataResponse, REQUEST_S)
-                connection.close()
-            except (KafkaError, OSError, TimeoutError):
-                continue
-            addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
-            leaders: dict[tuple[str, int], list[int]] = {}
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    if partition.leader_id in addresses:
-                        leaders.setdefault(addresses[partition.leader_id], []).append(partition.partition_index)
-            return leaders
-        return {}
-
-    def _forget(self, address: tuple[str, int]) -> None:
-        session = self._sessions.pop(address, None)
-        if session is not None:
-            session.connection.abort()
-
-    async def _turn(self, address: tuple[str, int], partitions: list[int]) -> None:
-        """One fetch, and the acknowledgement of what it had."""
-        session = self._sessions.get(address)
-        if session is not None and self._wanted[address] != set(partitions):
-            self._forget(address)
-            session = None
-        named = partitions if session is None else []
-        if session is None:
-            connection = await Connection.connect(*address, self.member_id, REQUEST_S)
-            session = RawShareMember(connection, self._work.topic_id, self.member_id, GROUP, timeout_s=REQUEST_S)
-            self._sessions[address], self._wanted[address] = session, set(partitions)
-        rng = self._rng
-        response = await session.fetch(
-            named,
-            max_records=rng.randint(1, 30),
-            batch_size=rng.choice((1, 5, 500)),
-            share_acquire_mode=rng.randint(0, 1),
-            max_wait_ms=300,
-        )
-        if response.error_code:
-            self._forget(address)
-            return
-        held: Held = []
-        for index, data in parts(response).items():
-            if data.error_code:
-                self._forget(address)
-            acquired = [(a.first_offset, a.last_offset, a.delivery_count) for a in data.acquired_records]
-            self._work.history.acquired(self.member_id, (TOPIC, index), acquired)
-            held += [(index, first, last) for first, last, _ in acquired]
-        if held and address in self._sessions:
-            await self._process(address, session, held)
-
-    async def _process(self, address: tuple[str, int], session: RawShareMember, held: Held) -> None:
-        rng, lock_s = self._rng, self._work.plan.lock_ms / 1000
-        if not self._work.calm:
-            await asyncio.sleep(rng.uniform(0, lock_s * 1.2) if rng.random() < 0.3 else rng.uniform(0, 0.1))
-        acks: dict[int, list[tuple[int, int, int]]] = {}
-        for index, first, last in held:
-            acks.setdefault(index, []).extend(self._kinds(first, last))
-        acks = {index: batches for index, batches in acks.items() if batches}
-        if not acks:
-            return
-        renews = any(kind == RENEW for batches in acks.values() for _, _, kind in batches)
-        outcome: dict[int, AckOutcome] = dict.fromkeys(acks, AckOutcome.UNKNOWN)
-        process = self.member_id.rpartition("-")[0]
-        self._work.sending[process] = self, acks
-        try:
-            response = await session.acknowledge(acks, is_renew_ack=renews)
-            if response.error_code:
-                self._forget(address)
-                outcome = dict.fromkeys(acks, AckOutcome.REFUSED)
-            for index, data in acknowledged(response).items():
-                outcome[index] = _outcome(data.error_code)
-        finally:
-            del self._work.sending[process]
-            for index, batches in acks.items():
-                self.note(index, batches, outcome[index])
-
-    def note(self, index: int, batches: Iterable[tuple[int, int, int]], outcome: AckOutcome) -> None:
-        """What was sent, in the history."""
-        for first, last, kind in batches:
-            for offset in range(first, last + 1):
-                if kind != RENEW:
-                    self._work.history.acknowledged(self.member_id, (TOPIC, index), offset, KINDS[kind], outcome)
-
-    def _kinds(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        if self._work.calm:
-            return [(first, last, ACCEPT)]
-        batches, start = [], first
-        while start <= last:
-            end = min(last, start + self._rng.randint(0, 5))
-            kind = self._rng.choices((ACCEPT, RELEASE, REJECT, RENEW, None), (75, 10, 4, 4, 7))[0]
-            if kind is not None:
-                batches.append((start, end, kind))
-            start = end + 1
-        return batches
-
-
-def _outcome(code: int) -> AckOutcome:
-    """Of a write whose replication was not awaited to its end nobody knows the result."""
-    if not code:
-        return AckOutcome.WRITTEN
-    sure = (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return AckOutcome.REFUSED if code in sure else AckOutcome.UNKNOWN
 
 
 class ShareStory:
@@ -240,7 +55,9 @@ class ShareStory:
             (host, int(port)) for host, _, port in (s.rpartition(":") for s in self.broker.bootstrap_servers.split(","))
         ]
         self.history = ShareDeliveries(plan.delivery_limit)
-        self.work = _Work(plan, servers, self.history)
+        self.work = ShareWork(plan, servers, self.history)
+        if plan.dead_letters:
+            self.work.letters = self._letters
         self.produced = dict.fromkeys(range(plan.partitions), 0)
         self.crashes = self.broker_crashes = 0
         self._down: dict[int, float] = {}
@@ -258,6 +75,9 @@ class ShareStory:
         self.work.calm = True
         self.world.until(self._is_done, "every record is accepted", REST_S)
         self.history.check_none_lost({(TOPIC, index): count for index, count in self.produced.items()})
+        if self.plan.dead_letters:
+            self.world.until(lambda: not self.history.missing_letters(self._letters()), "every letter is there", REST_S)
+            self.history.check_no_letter_of_accepted(self._letters())
         deliveries = sum(len(record.deliveries) for record in self.history.records.values())
         accepted = sum(record.ended == ["accepted"] for record in self.history.records.values())
         return StoryReport(
@@ -290,6 +110,7 @@ class ShareStory:
                     connection.close()
                     done.update(index for index, code in enumerate(codes) if not code)
                     if len(done) == self.plan.partitions:
+                        await self._configure()
                         return topic_id
                 await asyncio.sleep(ADMIN_PAUSE_S)
             raise AssertionError("the states are not initialized")
@@ -298,6 +119,24 @@ class ShareStory:
         self.work.topic_id = self.world.run(begin())
         for number in range(self.plan.members):
             self._start(f"member-{number}")
+
+    async def _configure(self) -> None:
+        """The group's dead letters have a topic. A broker alone creates it for the first of them; several cannot while one of
+        them is down, and would give the letter up."""
+        if not self.plan.dead_letters:
+            return
+        async with Admin({"bootstrap.servers": self.broker.bootstrap_servers}) as admin:
+            if self.plan.brokers > 1:
+                configs = {"errors.deadletterqueue.group.enable": "true"}
+                await admin.create_topic(LETTERS, LETTER_PARTITIONS, configs, replication_factor=self.plan.brokers)
+            controller = (await admin.describe_cluster()).controller
+        assert controller is not None
+        changes = [AlterableConfig("errors.deadletterqueue.topic.name", SET, LETTERS)]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, GROUP, changes)], False)
+        connection = await Connection.connect(controller.host, controller.port, "story", REQUEST_S)
+        response = await connection.request(request, IncrementalAlterConfigsResponse, REQUEST_S)
+        connection.close()
+        assert not response.responses[0].error_code, response
 
     async def _find_coordinator(self, topic_id: bytes) -> None:
         """Which creates `__share_group_state`."""
@@ -308,7 +147,7 @@ class ShareStory:
 
     def _start(self, name: str) -> None:
         life = self.work.restarts.setdefault(name, 0)
-        self.world.spawn(name, _StoryMember(self.work, f"{name}-{life}").live)
+        self.world.spawn(name, StoryMember(self.work, f"{name}-{life}").live)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
@@ -362,15 +201,25 @@ class ShareStory:
                 if self._leader(index) == broker_id:
                     self.history.start_offset((TOPIC, index), offset)
 
+    def _letters(self) -> set[tuple[tuple[str, int], int]]:
+        """The records that have a letter, by the leaders of the dead letter topic."""
+        letters = set()
+        for broker_id, broker in self._live():
+            topic = broker.topics.by_name.get(LETTERS)
+            for partition in topic.partitions if topic else ():
+                if partition.is_stored and self._leader(partition.index, LETTERS) == broker_id:
+                    letters |= set(_letters_in(partition.log))
+        return letters
+
     def _live(self) -> list[tuple[int, Broker]]:
         if self.plan.brokers > 1:
             return [(live.broker_id, live.broker) for live in self.broker.cluster.live()]
         return [] if self._down else [(1, self.broker.broker)]
 
-    def _leader(self, index: int) -> int:
+    def _leader(self, index: int, topic: str = TOPIC) -> int:
         if self.plan.brokers == 1:
             return 1
-        state = self.broker.cluster.state(TOPIC, index)
+        state = self.broker.cluster.state(topic, index)
         return -1 if state is None else state.leader
 
     def _is_done(self) -> bool:
@@ -383,6 +232,15 @@ class ShareStory:
                 if not (record.ended or record.may_be_ended or spent):
                     return False
         return True
+
+
+def _letters_in(log: PartitionLog) -> Iterator[tuple[tuple[str, int], int]]:
+    data = log.read(log.log_start_offset, 2**30, at_least_one=True) if log.end_offset > log.log_start_offset else b""
+    for position, header in batches(data):
+        for record in decode_records(data, position, header):
+            context = {name: (value or b"").decode() for name, value in record.headers}
+            of = context["__dlq.errors.topic"], int(context["__dlq.errors.partition"])
+            yield of, int(context["__dlq.errors.offset"])
 
 
 def run_share_seed(seed: int, minutes: float = 0.5, *, brokers: int | None = None) -> StoryReport:

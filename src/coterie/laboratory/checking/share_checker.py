@@ -8,7 +8,7 @@ report that it has accepted it, and only then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -19,6 +19,7 @@ class AckOutcome(Enum):
     """How an acknowledgement ended."""
 
     WRITTEN = auto()
+    TOO_LATE = auto()  # the same to the member, but its record had a dead letter by then
     REFUSED = auto()
     UNKNOWN = auto()
 
@@ -71,6 +72,8 @@ class ShareDeliveries:
         record = self._record(partition, offset)
         if kind == "released" or outcome is AckOutcome.REFUSED:
             return
+        if outcome is AckOutcome.TOO_LATE and self._is_spent(record):
+            return
         if outcome is AckOutcome.UNKNOWN:
             record.may_be_ended = True
             return
@@ -92,6 +95,31 @@ class ShareDeliveries:
             f"{partition}: record {late} is accepted by a member that had lost it; the group is at {offset}"
         )
 
+    # -- dead letters -------------------------------------------------------------------------------------------------
+
+    def missing_letters(self, letters: Collection[tuple[Partition, int]]) -> list[tuple[Partition, int]]:
+        """The records that must have a letter (KIP-1191), and have none among these: those that were rejected, and those that
+        have had all their deliveries. At rest there are none."""
+        return [
+            at
+            for at, record in self.records.items()
+            if at not in letters and (record.ended == ["rejected"] or self._is_exhausted(record))
+        ]
+
+    def _is_exhausted(self, record: RecordHistory) -> bool:
+        return self._is_spent(record) and not record.ended and not record.may_be_ended
+
+    def _is_spent(self, record: RecordHistory) -> bool:
+        return max((count for count, _ in record.deliveries), default=0) >= self.limit
+
+    def check_no_letter_of_accepted(self, letters: Iterable[tuple[Partition, int]]) -> None:
+        """A record that was accepted has no letter, and one that nobody had neither."""
+        for at in letters:
+            record = self.records.get(at)
+            where = f"record {at[1]} of {at[0]}"
+            assert record is not None, f"{where} has a dead letter, and was never delivered"
+            assert record.ended != ["accepted"], f"{where} was accepted, and has a dead letter"
+
     # -- at rest ------------------------------------------------------------------------------------------------------
 
     def check_none_lost(self, end_offsets: Mapping[Partition, int]) -> None:
@@ -101,8 +129,7 @@ class ShareDeliveries:
             for offset in range(end):
                 record = self.records.get((partition, offset))
                 assert record is not None, f"record {offset} of {partition} was never delivered"
-                spent = max(count for count, _ in record.deliveries) >= self.limit
-                assert record.ended or record.may_be_ended or spent, (
+                assert record.ended or record.may_be_ended or self._is_spent(record), (
                     f"record {offset} of {partition} is lost: delivered {len(record.deliveries)} times, "
                     f"last to {record.deliveries[-1][1]}, and not accepted"
                 )
