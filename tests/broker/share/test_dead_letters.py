@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from coterie.log.retention import delete_records
 from coterie.records.batch import BatchRecord, batches
 from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.wire.messages.share.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
@@ -261,6 +263,57 @@ def test_a_record_on_its_way_is_sent_by_the_leader_that_loads_it() -> None:
         assert start_offset(share) == 2
 
     in_share_world(story, records=3)
+
+
+def test_records_that_are_gone_have_letters_without_key_and_value() -> None:
+    """testReadErrorYieldsNoRecords, testReadErrorMidRangeReturnsRecordsReadSoFar, testNoProgressYieldsNoRecords,
+    testDLQRecordCopyEnabledWithErrorOnLogRead, testDlqTwoEnqueuedRecordsBothComplete: DeleteRecords took the first two"""
+
+    async def story(share: ShareWorld) -> None:
+        configure(share, {COPY: "true"})
+        create_topic(share)
+        member = await share.member()
+        await member.acquired([0])
+        log = share.broker.broker.topics.partition(TOPIC, 0).log
+        delete_records(log, 2)
+        await member.acknowledge({0: [(0, 0, REJECT), (1, 1, ACCEPT), (2, 3, REJECT)]})
+        await settled(share)
+        assert [letter.value for letter in letters(share)] == [None, b"2", b"3"]
+
+    in_share_world(story, records=4)
+
+
+def test_groups_have_topics_of_their_own() -> None:
+    """testDlqMultipleGroupsWithMixedOutcomes, testShareGroupDLQTopicWithGroupConfig,
+    testShareGroupDLQTopicWithoutGroupConfig"""
+
+    async def story(share: ShareWorld) -> None:
+        configure(share)
+        create_topic(share)
+        hosting = share.broker.broker.share
+        hosting.configure("other", {NAME: "dlq.none"})
+        names = [hosting.settings_of(group).dead_letter_topic for group in (GROUP, "other", "third")]
+        assert names == [LETTERS, "dlq.none", ""]
+        limits = [hosting.limits(group).dead_letters for group in (GROUP, "other", "third")]
+        assert limits == [True, True, False]
+        await rejected(share, 0, 0)
+        assert offsets(letters(share)) == [0]
+
+    in_share_world(story, records=1)
+
+
+def test_a_compressed_batch_that_unfolds_to_more_than_the_topic_takes_is_not_copied() -> None:
+    """testDlqCopyRecordSkippedWhenDecompressedSizeExceedsDlqMaxMessageBytes"""
+
+    async def story(share: ShareWorld) -> None:
+        configure(share, {COPY: "true"})
+        create_topic(share, max_message_bytes="1000")
+        log = share.broker.broker.topics.partition(TOPIC, 0).log
+        log.append(encode_batch([(0, b"k", b"a" * 800, ())] * 3, codec=1), 0)
+        await rejected(share, 0, 2)
+        assert [(letter.key, letter.value) for letter in letters(share)] == [(None, None)] * 3
+
+    in_share_world(story)
 
 
 async def write_archiving(share: ShareWorld) -> None:
