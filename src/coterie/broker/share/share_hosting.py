@@ -26,7 +26,7 @@ BuriedRecords = Callable[[str, Partition, DeadRecords, str, str], None]
 
 class ShareHosting:
     """``on_ended``: gets the records of a group that are archived without having been accepted, with their partition;
-    ``on_buried`` those that went to the dead letter topic before, with its name, and why letters are missing, or ""."""
+    ``on_buried`` the ones that went to the dead letter topic before, with its name, and why letters are missing, or ""."""
 
     def __init__(self, services: LetterServices, features: Features, persister: Persister) -> None:
         self._settings, self._topics = services.settings, services.topics

@@ -98,8 +98,8 @@ class ShareDeliveries:
     # -- dead letters -------------------------------------------------------------------------------------------------
 
     def missing_letters(self, letters: Collection[tuple[Partition, int]]) -> list[tuple[Partition, int]]:
-        """The records that must have a letter (KIP-1191), and have none among these: those that were rejected, and those that
-        have had all their deliveries. At rest there are none."""
+        """The records that must have a letter (KIP-1191), and have none among these: rejected ones, and ones that have had all
+        their deliveries. At rest there are none."""
         return [
             at
             for at, record in self.records.items()
