@@ -145,7 +145,7 @@ class AppendLetters:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PauseBurial:
     """After so many failed attempts in a row. -> None"""
 
     failures: int
@@ -171,7 +171,7 @@ def bury(source: LetterSource, records: DeadRecords) -> Steps[str]:
                 if creations >= ATTEMPTS:
                     error = "" if code == ErrorCode.NONE else f": {code.name}"
                     return f"topic {topic.name} was not there after {ATTEMPTS} attempts{error}"
-                yield Pause(creations - 1)
+                yield PauseBurial(creations - 1)
                 continue
             creations = 0
         if copied is None:
@@ -186,7 +186,7 @@ def bury(source: LetterSource, records: DeadRecords) -> Steps[str]:
         attempts += 1
         if code not in RETRIED or attempts >= ATTEMPTS:
             return f"topic {topic.name} refused the letter: {code.name}"
-        yield Pause(attempts - 1)
+        yield PauseBurial(attempts - 1)
 
 
 def _copied(topic: DeadLetterTopic, first: int, last: int) -> Steps[Copied]:

@@ -29,7 +29,7 @@ from coterie.share.dead_letters import (
     DeadRecords,
     LetterSource,
     Look,
-    Pause,
+    PauseBurial,
     ReadRecords,
     bury,
 )
@@ -117,7 +117,7 @@ class ShareBurials:
                 for letter in effect.letters:
                     self._trace(f"    {_letter_text(letter, options)}")
                 return code
-            case Pause():
+            case PauseBurial():
                 self._trace(f"pause of {PAUSES.pause_ms(effect.failures)} ms")
                 return None
             case _:

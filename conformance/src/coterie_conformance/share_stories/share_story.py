@@ -32,8 +32,8 @@ from coterie_conformance.share_stories.story_member import (
     REQUEST_S,
     TOPIC,
     SharePlan,
+    ShareStoryMember,
     ShareWork,
-    StoryMember,
     draw_share_plan,
 )
 from coterie_conformance.stories.story import StoryReport, naming_seed, without_log_lines
@@ -147,7 +147,7 @@ class ShareStory:
 
     def _start(self, name: str) -> None:
         life = self.work.restarts.setdefault(name, 0)
-        self.world.spawn(name, StoryMember(self.work, f"{name}-{life}").live)
+        self.world.spawn(name, ShareStoryMember(self.work, f"{name}-{life}").live)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 

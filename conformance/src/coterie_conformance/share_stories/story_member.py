@@ -75,7 +75,7 @@ def draw_share_plan(seed: int, brokers: int = 1) -> SharePlan:
     )
 
 
-Sent = tuple["StoryMember", dict[int, list[tuple[int, int, int]]]]
+Sent = tuple["ShareStoryMember", dict[int, list[tuple[int, int, int]]]]
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class ShareWork:
 Held = list[tuple[int, int, int]]  # partition, first and last offset
 
 
-class StoryMember:
+class ShareStoryMember:
     """One life of a member: a session at each leader."""
 
     def __init__(self, work: ShareWork, name: str) -> None:

@@ -34,7 +34,7 @@ from coterie.share.dead_letters import (
     DeadRecords,
     LetterSource,
     Look,
-    Pause,
+    PauseBurial,
     ReadRecords,
     bury,
 )
@@ -158,7 +158,7 @@ class _Burial:
                     result = self._queue.create(effect.name)
                 case ReadRecords():
                     result = self._read(effect)
-                case Pause():
+                case PauseBurial():
                     services.scheduler.call_later(self._queue.pause_s(effect.failures), partial(self.resume, None))
                     return
                 case AppendLetters():
