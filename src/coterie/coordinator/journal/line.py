@@ -67,7 +67,7 @@ EVENTS = {
     "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
     "member_reconciled": "a member released and was assigned the partitions in `moved`",
     "tasks_restored": "a member of a streams group restores tasks, or has restored them; the causes' reasons have which",
-    "records_archived": "records of a share group are archived, accepted by nobody; the reason has which, and their dead letters",
+    "records_archived": "records of a share group are archived, accepted by nobody; the reason has them and their letters",
     "states_changed": "an administrator altered or deleted the offsets of a share group (KIP-932)",
 }
 
