@@ -40,6 +40,14 @@ def test_a_delivery_limit_and_a_renewed_lock(tmp_path: Path) -> None:
     assert (renewed["meanwhile"], renewed["failed"]) == ([], [])
 
 
+def test_dead_letters(tmp_path: Path) -> None:
+    letters = played("dead letters with copies", tmp_path)["letters"]
+    rejected = [(partition, value) for partition, _, value, _ in letters]
+    assert rejected == [(0, b"0"), (0, b"0"), (0, b"3"), (0, b"3"), (1, b"0"), (1, b"3")]
+    spent = played("a dead letter of spent deliveries", tmp_path)
+    assert [dict(headers)["__dlq.errors.delivery.count"] for _, _, _, headers in spent["letters"]] == [b"2", b"2"]
+
+
 def test_another_outcome_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right, before = played(TYPES, tmp_path), states.next_state
 

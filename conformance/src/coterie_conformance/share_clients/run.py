@@ -11,7 +11,14 @@ from coterie_conformance.groups.differential import coterie_broker
 from coterie_conformance.servers.kafka import CannotRun, java, running
 from coterie_conformance.share_clients.programs import SHARE_PROGRAMS, ShareProgram
 from coterie_conformance.share_clients.stage import SharerStage
-from coterie_conformance.share_clients.stories import BROKER_SETTINGS, NEED_RENEWALS, STORIES, Outcome
+from coterie_conformance.share_clients.stories import (
+    BROKER_SETTINGS,
+    DEAD_LETTERS_SINCE,
+    NEED_DEAD_LETTERS,
+    NEED_RENEWALS,
+    STORIES,
+    Outcome,
+)
 from coterie_conformance.tools.programs import output_of
 from coterie_conformance.tools.table import TOOLS
 
@@ -47,6 +54,8 @@ def _checks(version: str, folder: Path, sides: dict[str, str]) -> Iterator[tuple
         for side, address in sides.items():
             for name in STORIES:
                 if name in NEED_RENEWALS and not program.renews:
+                    continue
+                if name in NEED_DEAD_LETTERS and version < DEAD_LETTERS_SINCE:
                     continue
                 outcome, wrong = outcome_of(name, program, address, command, folder)
                 if wrong or name not in wanted:

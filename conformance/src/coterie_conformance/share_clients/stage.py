@@ -7,8 +7,9 @@ import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from coterie.client.blocking import BlockingAdmin, BlockingProducer
+from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.text.addresses import parse_address
@@ -21,19 +22,21 @@ from coterie_conformance.share_clients.programs import Delivered, RunningSharer
 
 GROUP_RESOURCE, SET = 32, 0
 POLL_MS = 1000
+DeadLetter = tuple[int, bytes | None, bytes | None, tuple[Any, ...]]  # partition, key, value, headers
 QUIET_POLLS = 3  # that must bring nothing
 PATIENCE_S = 90.0
 NUMBERS = itertools.count(1)
 
 
 class SharerStage:
-    """``command`` starts a member of the client that is looked at. Each stage has its own ``topic`` and ``group``."""
+    """``command`` starts a member of the client that is looked at. Each stage has its own ``topic`` and ``group``, whose
+    dead letters are those of ``letters``."""
 
     def __init__(self, address: str, command: list[str], folder: Path, *, renews: bool) -> None:
         self.address, self.renews = address, renews
         self._command, self._log = command, folder / "members.log"
         number = next(NUMBERS)
-        self.topic, self.group = f"shared-{number}", f"sharers-{number}"
+        self.topic, self.group, self.letters = f"shared-{number}", f"sharers-{number}", f"dlq.shared-{number}"
         self._members: list[RunningSharer] = []
 
     def begin(self, *, partitions: int = 1, **settings: str) -> None:
@@ -55,6 +58,25 @@ class SharerStage:
         with BlockingProducer({"bootstrap.servers": self.address, "linger.ms": 100}) as producer:
             for future in [producer.send(self.topic, value.encode(), partition=partition) for value in values]:
                 future.result()
+
+    def dead_letters(self, count: int) -> list[DeadLetter]:
+        """So many records of the group's dead letter topic, and any that come within a second, sorted. Raises
+        AssertionError."""
+        deadline, taken = time.monotonic() + PATIENCE_S, list[DeadLetter]()
+        settings = {
+            "bootstrap.servers": self.address,
+            "auto.offset.reset": "earliest",
+            "group.id": f"{self.group}-letters",
+        }
+        with BlockingConsumer(settings) as consumer:
+            consumer.subscribe([self.letters])
+            quiet_polls = 0
+            while len(taken) < count or not quiet_polls:
+                assert time.monotonic() < deadline, f"{len(taken)} dead letters of {count}"
+                polled = [record for records in consumer.poll(POLL_MS).values() for record in records]
+                taken += [(r.partition, r.key, r.value, tuple(r.headers)) for r in polled]
+                quiet_polls = 0 if polled else quiet_polls + 1
+        return sorted(taken, key=repr)
 
     @contextlib.contextmanager
     def transaction(self, name: str) -> Iterator[BlockingProducer]:

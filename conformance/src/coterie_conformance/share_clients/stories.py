@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from coterie.client.blocking import BlockingAdmin, BlockingProducer
 from coterie_conformance.share_clients.stage import SharerStage, all_accepted, polled, quiet
 
 Outcome = dict[str, Any]
@@ -19,6 +20,7 @@ BROKER_SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "auto.create.topics.enable": "false",
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
 }
 
 
@@ -129,6 +131,62 @@ def closed_with_records(stage: SharerStage) -> Outcome:
     return {"again": all_accepted(two, 5), "afterwards": quiet(two)}
 
 
+def dead_letters_with_copies(stage: SharerStage) -> Outcome:
+    """Rejected records of three partitions, in a dead letter topic of two: key, value and headers of each letter."""
+    stage.begin(
+        partitions=3,
+        errors_deadletterqueue_topic_name=stage.letters,
+        errors_deadletterqueue_copy_record_enable="true",
+    )
+    with BlockingAdmin({"bootstrap.servers": stage.address}) as admin:
+        admin.create_topic(stage.letters, 2, {"errors.deadletterqueue.group.enable": "true"})
+    with BlockingProducer({"bootstrap.servers": stage.address}) as producer:
+        for partition in range(3):
+            for n in range(6):
+                key = b"key %d" % n if n else None
+                producer.send(stage.topic, b"%d" % n, key, partition=partition, headers=[("own", b"1")]).result()
+    one, taken = stage.member(), list[Any]()
+    while len(taken) < 18:
+        records = polled(one)
+        for record in records:
+            one.acknowledge(record, "ACCEPT" if record[1] % 3 else "REJECT")
+        taken += records
+        assert not one.commit()
+    return {"delivered": sorted(taken), "letters": _unnumbered(stage, 6), "afterwards": quiet(one)}
+
+
+def dead_letter_of_spent_deliveries(stage: SharerStage) -> Outcome:
+    """A record that is always released, and one that times out: letters without copies, in a topic that the broker creates."""
+    stage.begin(
+        errors_deadletterqueue_topic_name=stage.letters,
+        share_record_lock_duration_ms=str(LOCK_MS),
+        share_delivery_count_limit="2",
+    )
+    stage.produce("released")
+    one = stage.member()
+    for _ in range(2):
+        (record,) = polled(one)
+        one.acknowledge(record, "RELEASE")
+        assert not one.commit()
+    first = _unnumbered(stage, 1)
+    stage.produce("held")
+    held = polled(one)
+    one.close()
+    two = stage.member()
+    held += polled(two)
+    time.sleep(2 * LOCK_MS / 1000)
+    return {"first": first, "held": held, "letters": _unnumbered(stage, 2)}
+
+
+def _unnumbered(stage: SharerStage, count: int) -> list[Any]:
+    """The letters, without the number in the names of topic and group."""
+    named = {stage.topic.encode(): b"TOPIC", stage.group.encode(): b"GROUP"}
+    return [
+        (partition, key, value, [(name, named.get(header, header)) for name, header in headers])
+        for partition, key, value, headers in stage.dead_letters(count)
+    ]
+
+
 def _transactions(stage: SharerStage, isolation: str) -> Outcome:
     stage.begin(share_isolation_level=isolation)
     one, taken = stage.member(), list[Any]()
@@ -170,7 +228,11 @@ STORIES: dict[str, Callable[[SharerStage], Outcome]] = {
     "a lock that times out": lock_that_times_out,
     "a lock that is renewed": renewed_lock,
     "closed with records in hand": closed_with_records,
+    "dead letters with copies": dead_letters_with_copies,
+    "a dead letter of spent deliveries": dead_letter_of_spent_deliveries,
     "only committed transactions": of_committed_transactions,
     "all transactions": of_all_transactions,
 }
 NEED_RENEWALS = frozenset({"a lock that is renewed"})
+NEED_DEAD_LETTERS = frozenset({"dead letters with copies", "a dead letter of spent deliveries"})
+DEAD_LETTERS_SINCE = "4.4.0"
