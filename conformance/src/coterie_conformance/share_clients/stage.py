@@ -63,9 +63,10 @@ class SharerStage:
         """So many records of the group's dead letter topic, and any that come within a second, sorted. Raises
         AssertionError."""
         deadline, taken = time.monotonic() + PATIENCE_S, list[DeadLetter]()
-        settings = {
+        settings: dict[str, object] = {
             "bootstrap.servers": self.address,
             "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
             "group.id": f"{self.group}-letters",
         }
         with BlockingConsumer(settings) as consumer:
