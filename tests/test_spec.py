@@ -27,7 +27,7 @@ from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario
-from coterie_conformance.scenarios.share_scenario import ShareScenario
+from coterie_conformance.scenarios.share.share_scenario import ShareScenario
 from coterie_conformance.scenarios.streams_scenario import StreamsScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 from coterie_conformance.scenarios.zookeeper_scenario import ZooKeeperScenario

@@ -24,7 +24,7 @@ from coterie_conformance.scenarios.members.consumer_member_scenario import (
 )
 from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
-from coterie_conformance.scenarios.share_scenario import ShareScenario
+from coterie_conformance.scenarios.share.share_scenario import ShareScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 
 SPEC = Path(__file__).parent / "spec"

@@ -1,0 +1,1 @@
+"""Scenarios of share partitions: what members do with their records, and the burial of dead ones."""
