@@ -16,9 +16,10 @@ from coterie.member.stages import LEGAL_SUCCESSORS
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
 from coterie_conformance.scenarios.authorizer_scenario import AuthorizerScenario
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
-from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
+from coterie_conformance.scenarios.groups.consumer_scenario import ConsumerScenario
 from coterie_conformance.scenarios.groups.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
 from coterie_conformance.scenarios.groups.share_group_scenario import ShareGroupScenario
+from coterie_conformance.scenarios.groups.streams_scenario import StreamsScenario
 from coterie_conformance.scenarios.members.consumer_member_scenario import (
     ConsumerMemberScenario,
     ShareMemberScenario,
@@ -28,7 +29,6 @@ from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario
 from coterie_conformance.scenarios.share.share_scenario import ShareScenario
-from coterie_conformance.scenarios.streams_scenario import StreamsScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 from coterie_conformance.scenarios.zookeeper_scenario import ZooKeeperScenario
 

@@ -19,7 +19,7 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
+from coterie_conformance.scenarios.groups.consumer_scenario import ConsumerScenario
 
 S, UV, UL = (
     ConsumerMemberState.STABLE,

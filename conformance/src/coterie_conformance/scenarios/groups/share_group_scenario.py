@@ -1,30 +1,28 @@
-"""Scenarios of share groups at their coordinator (tests/spec/share_group): the language of tests/spec, and these steps.
+"""Scenarios of share groups at their coordinator (tests/spec/share_group): the language of tests/spec, the steps of
+`modern_scenario`, and these.
 
-topics t=2 u=1            the broker's topics with their partitions; `t=-` deletes one
 sharer a join topics=t    ShareGroupHeartbeat with epoch 0; `sharer a`, `sharer a topics=u`, `sharer a leave`
 initialized t-0 t-1       the share coordinator has initialized these states; `initialized failed t-0`: it could not
 alter t-0=5               AlterShareGroupOffsets; `delete-states t u` is DeleteShareGroupOffsets
 deleting, deleted t       all states are to be deleted; the share coordinator has deleted those of t
-group, states             the group's state, epochs and members; and which partitions have a state
-share-describe, dump      ShareGroupDescribe, and the records since the last dump
+states                    which partitions have a state
+share-describe            ShareGroupDescribe
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from coterie.coordinator.commands import Command, StatesDeleted, StatesDeleting, StatesInitialized, TopicsDeleted
 from coterie.coordinator.consumer.state import TopicIdPartition
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
-from coterie.coordinator.outcome import Context, Reply
+from coterie.coordinator.outcome import Reply
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.share import events as s
-from coterie.coordinator.share.state import ShareGroup, ShareGroupState, StatePartitions, StateTopic
-from coterie.coordinator.state import Cause
-from coterie.coordinator.stored import StoredRecord, record_text
+from coterie.coordinator.share.state import ShareAssignment, ShareGroup, ShareGroupState, StatePartitions, StateTopic
 from coterie.coordinator.views.share_description import describe_share_group
+from coterie.coordinator.views.share_explanation import explain_share_group
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
-from coterie.wire.declaration import Message
 from coterie.wire.errors import error_of
 from coterie.wire.messages.share.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -36,12 +34,11 @@ from coterie.wire.messages.share.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequestTopic,
 )
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from coterie_conformance.scenarios.groups.scenario import ScenarioRun
+from coterie_conformance.scenarios.groups.modern_scenario import ModernScenario, because, name_of
 from coterie_conformance.scenarios.groups.scenario_requests import Actors, Options, RequestActor, by_topic, plain
 from coterie_conformance.scenarios.groups.scenario_responses import response_text
 
 _EPOCHS = {"join": 0, "leave": -1}
-# What a group has after its records are read again.
 _STORED = ("group_epoch", "metadata_hash", "assignment_epoch", "assignment_timestamp_ms", "members", "target", "phase")
 
 
@@ -79,23 +76,21 @@ def delete_states(actor: RequestActor, actors: Actors, words: list[str], options
     return DeleteShareGroupOffsetsRequest(plain(options.get("group", "g")), rows)
 
 
-class ShareGroupScenario(ScenarioRun):
-    """A world with topics and share groups; what the share coordinator does is a step."""
+class ShareGroupScenario(ModernScenario[ShareGroup]):
+    """A world with share groups; what the share coordinator does is a step."""
+
+    kind, state, heartbeat_response = ShareGroup, ShareGroupState, ShareGroupHeartbeatResponse
+    stored = _STORED
 
     def __init__(self) -> None:
         super().__init__()
-        self.topics = TopicsImage()
         self.config.group_share_assignment_interval_ms = 0
-        self._dumped = 0
         self._requests |= {"sharer": (sharer, 1), "alter": (alter, 0), "delete-states": (delete_states, 0)}
         self._verbs |= {
-            "topics": self._topics,
             "initialized": self._initialized,
             "deleting": lambda words, options: self._internal(StatesDeleting("g")),
             "deleted": lambda words, options: self._internal(StatesDeleted("g", frozenset(map(topic_id_of, words)))),
-            "group": self._group,
             "states": self._states,
-            "dump": self._dump,
             "share-describe": self._describe_share,
         }
 
@@ -104,35 +99,16 @@ class ShareGroupScenario(ScenarioRun):
     def _ask(self, verb: str, words: list[str], options: dict[str, str]) -> None:
         super()._ask(verb, ["admin", *words] if verb in ("alter", "delete-states") else words, options)
 
-    def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
-        ctx = super()._context(token, client, version, prefix)
-        ctx.topics = self.topics
-        return ctx
-
-    def _internal(self, command: Command) -> None:
-        self._drive(self.shard.decide(command, Context(self.now_ms, topics=self.topics)))
-
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
-        of_share = [step for step in steps if isinstance(step.phase_after, ShareGroupState)]
-        if of_share and of_share[0].phase_before != of_share[-1].phase_after:
-            changed = f"{of_share[0].phase_before} -> {of_share[-1].phase_after}"
-            self.trace.append(f"{decision.group.group_id}: {changed}")
         super()._committed(decision, steps)
         if decision.outcome.initialize is not None:
             request = decision.outcome.initialize
             rows = [
-                f"{_name(topic.topic_id)}-{p.partition}@{p.state_epoch} from {p.start_offset}"
+                f"{name_of(topic.topic_id)}-{p.partition}@{p.state_epoch} from {p.start_offset}"
                 for topic in request.topics
                 for p in topic.partitions
             ]
             self.trace.append(f"{request.group_id}: initialize {', '.join(rows)}")
-
-    def _record_event(self, step: Step) -> None:
-        text = _event_text(step.event)
-        if text is None:
-            super()._record_event(step)
-        elif text:
-            self.trace.append(f"{step.group_id}: {text}")
 
     def _respond(self, reply: Reply) -> None:
         if reply.token is not None:
@@ -140,31 +116,16 @@ class ShareGroupScenario(ScenarioRun):
         else:  # a command of the driver's own
             self.trace.append(f"refused: {response_text(reply.response)}")
 
-    def _learn(self, actor: RequestActor, response: Message) -> None:
-        super()._learn(actor, response)
-        if isinstance(response, ShareGroupHeartbeatResponse) and not response.error_code:
-            actor.member_id, actor.generation = response.member_id or "", response.member_epoch
+    def _event_text(self, event: object) -> str | None:
+        return _event_text(event)
 
-    def _check(self) -> None:
-        super()._check()
-        loaded = self._loaded().of_kind(ShareGroup)
-        groups = {name: group for name, group in self.shard.of_kind(ShareGroup).items() if not group.has_no_state()}
-        assert groups.keys() == loaded.keys(), f"loaded are {sorted(loaded)}, not {sorted(groups)}"
-        for name, group in groups.items():
-            for part in _STORED:
-                now, then = getattr(group, part), getattr(loaded[name], part)
-                assert now == then, f"{name}: {part} is {now}, and {then} once it is loaded"
+    def _current_text(self, current: ShareAssignment) -> str:
+        return f"epoch {current.member_epoch} {_names(current.assigned)}"
+
+    def _explained(self, group: ShareGroup) -> dict[str, Any]:
+        return explain_share_group(group, self.now_ms, self.config)
 
     # -- steps -----------------------------------------------------------------------------------------------------
-
-    def _topics(self, words: list[str], options: dict[str, str]) -> None:
-        topics, version = dict(self.topics.topics), self.topics.version + 1
-        for name, count in options.items():
-            if count == "-":
-                topics.pop(name, None)
-            else:
-                topics[name] = TopicImage(name, topic_id_of(name), int(count))
-        self.topics = TopicsImage(topics, version, self.topics.created_version)
 
     def _delete_topic(self, words: list[str], options: dict[str, str]) -> None:
         """The groups are told of topics that are gone."""
@@ -178,24 +139,9 @@ class ShareGroupScenario(ScenarioRun):
         partitions = {topic_id_of(topic): frozenset(numbers) for topic, numbers in named.items()}
         self._internal(StatesInitialized(options.get("group", "g"), partitions, succeeded))
 
-    def _group(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.of_kind(ShareGroup).get(plain(options.get("group", "g")))
-        if group is None:
-            self.trace.append("no such group")
-            return
-        self.trace.append(f"{group.phase} epoch={group.group_epoch} target={group.assignment_epoch}")
-        for member_id, member in group.members.items():
-            self.trace.append(f"{member_id} epoch {member.current.member_epoch} {_names(member.current.assigned)}")
-
     def _states(self, words: list[str], options: dict[str, str]) -> None:
         states = self.shard.of_kind(ShareGroup)["g"].states
         self.trace.append("no record" if states is None else _states_text(states))
-
-    def _dump(self, words: list[str], options: dict[str, str]) -> None:
-        for entry, _, _ in self.log[self._dumped :]:
-            if isinstance(entry, StoredRecord):
-                self.trace.append(record_text(entry.key, entry.value))
-        self._dumped = len(self.log)
 
     def _describe_share(self, words: list[str], options: dict[str, str]) -> None:
         group_id = plain(options.get("group", "g"))
@@ -217,11 +163,11 @@ def _event_text(event: object) -> str | None:
             rack = f" rack={subscription.rack_id}" if subscription.rack_id else ""
             return f"{member_id} subscribes to {'+'.join(sorted(subscription.topic_names)) or 'no topic'}{rack}"
         case s.ShareMemberRemoved(member_id, cause):
-            return f"{member_id} is gone{_because(cause)}"
+            return f"{member_id} is gone{because(cause)}"
         case s.ShareEpochStored(epoch, _, cause):
-            return f"group epoch {epoch}{_because(cause)}"
+            return f"group epoch {epoch}{because(cause)}"
         case s.ShareEpochRemoved(cause):
-            return f"removed{_because(cause)}"
+            return f"removed{because(cause)}"
         case s.ShareTargetEpochStored(epoch, timestamp_ms):
             return f"target epoch {epoch} of {timestamp_ms}"
         case s.ShareTargetStored(member_id, partitions):
@@ -230,7 +176,7 @@ def _event_text(event: object) -> str | None:
             epochs = f"epoch {current.member_epoch} after {current.previous_member_epoch}"
             return f"{member_id} {epochs} {_names(current.assigned)}"
         case s.StatePartitionsStored(states, cause):
-            return f"states {_states_text(states)}{_because(cause)}"
+            return f"states {_states_text(states)}{because(cause)}"
         case s.ShareExpiryDelayed(member_id, deadline_ms):
             return f"{member_id}'s end is retried at {deadline_ms}"
         case s.ShareTopicsChecked() | s.ShareTargetEpochRemoved() | s.ShareTargetRemoved() | s.ShareCurrentRemoved():
@@ -240,16 +186,8 @@ def _event_text(event: object) -> str | None:
     return None
 
 
-def _because(cause: Cause | None) -> str:
-    return "" if cause is None else f" ({cause.kind} {cause.member_id}".rstrip() + ")"
-
-
-def _name(topic_id: bytes) -> str:
-    return topic_id.decode().strip(".")
-
-
 def _names(partitions: Iterable[TopicIdPartition]) -> str:
-    return " ".join(sorted(f"{_name(topic_id)}-{number}" for topic_id, number in partitions)) or "-"
+    return " ".join(sorted(f"{name_of(topic_id)}-{number}" for topic_id, number in partitions)) or "-"
 
 
 def _states_text(states: StatePartitions) -> str:

@@ -1,34 +1,24 @@
-"""Scenarios of streams groups (tests/spec/streams): the language of tests/spec, and these steps.
+"""Scenarios of streams groups (tests/spec/streams): the language of tests/spec, the steps of `modern_scenario`, and these.
 
-topics in=4 log=4         the broker's topics with their partitions; `in=-` deletes one
 thread a join             StreamsGroupHeartbeat with epoch 0; `thread a`, `thread a owns=0_0+0_1`, `thread a leave`
-group                     the group's state, epochs, members and their tasks
 restored                  how far members have restored their tasks
 config streams_num_standby_replicas=1   a setting, without its `group_`
 configs rack_aware_assignment_tags=zone a setting of texts
-why, journal, dump        the explanation, the journal's lines since the last such step, and the records since the last dump
 streams-describe          StreamsGroupDescribe
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from coterie.coordinator.commands import Command
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
-from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
-from coterie.coordinator.state import Cause
-from coterie.coordinator.stored import StoredRecord, record_text
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsGroup, StreamsGroupState
 from coterie.coordinator.streams.tasks import TaskId, Tasks
 from coterie.coordinator.views.streams_description import describe_streams_group
 from coterie.coordinator.views.streams_explanation import explain_streams_group, task_names
-from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
-from coterie.wire.declaration import Message
 from coterie.wire.errors import error_of
 from coterie.wire.messages.streams.streams_group_describe import TaskAssignment
 from coterie.wire.messages.streams.streams_group_heartbeat import (
@@ -43,11 +33,10 @@ from coterie.wire.messages.streams.streams_group_heartbeat import (
     TaskOffset,
     Topology,
 )
-from coterie_conformance.scenarios.groups.scenario import ScenarioRun
+from coterie_conformance.scenarios.groups.modern_scenario import ModernScenario, because
 from coterie_conformance.scenarios.groups.scenario_requests import Actors, Options, RequestActor, plain
 
 _EPOCHS = {"join": 0, "leave": -1, "leave-static": -2}
-# What a group has after its records are read again.
 _STORED = (
     "group_epoch",
     "metadata_hash",
@@ -158,69 +147,38 @@ def _offsets(text: str) -> list[TaskOffset]:
     return [TaskOffset(*_task(task), int(offset)) for task, offset in pairs]
 
 
-class StreamsScenario(ScenarioRun):
-    """A world with topics."""
+class StreamsScenario(ModernScenario[StreamsGroup]):
+    """A world with streams groups."""
+
+    kind, state, heartbeat_response = StreamsGroup, StreamsGroupState, StreamsGroupHeartbeatResponse
+    stored, lane = _STORED, "_"
 
     def __init__(self) -> None:
         super().__init__()
-        self.topics = TopicsImage()
         self.config.group_streams_initial_rebalance_delay_ms = 0
         self.config.group_streams_assignment_interval_ms = 0
-        self._journal_lines, self._lines = JournalLines(lambda topic_id: topic_id.hex()), list[JournalLine]()
-        self._dumped = 0
         self._requests["thread"] = (thread, 1)
         self._verbs |= {
-            "topics": self._topics,
-            "group": self._group,
             "restored": self._restored,
             "configs": self._configs,
-            "why": self._why,
-            "journal": self._journal,
-            "dump": self._dump,
             "streams-describe": self._describe_streams,
         }
 
-    # -- the driver ------------------------------------------------------------------------------------------------
-
-    def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
-        ctx = super()._context(token, client, version, prefix)
-        ctx.topics = self.topics
-        return ctx
-
-    def _internal(self, command: Command) -> None:
-        self._drive(self.shard.decide(command, Context(self.now_ms, topics=self.topics)))
-
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
-        for step in steps:
-            line = self._journal_lines.line(step, decision.group, self.now_ms)
-            self._lines += [line] if line is not None else []
-        of_streams = [step for step in steps if isinstance(step.phase_after, StreamsGroupState)]
-        if of_streams and of_streams[0].phase_before != of_streams[-1].phase_after:
-            # A decision's events are applied at once: nobody sees the phases between them.
-            changed = f"{of_streams[0].phase_before} -> {of_streams[-1].phase_after}"
-            self.trace.append(f"{decision.group.group_id}: {changed}")
         super()._committed(decision, steps)
         if decision.outcome.internal_topics:
             wanted = " ".join(f"{t.name}={t.partitions}" for t in decision.outcome.internal_topics)
             self.trace.append(f"{decision.group.group_id}: create {wanted}")
 
-    def _record_event(self, step: Step) -> None:
-        text = self._event_text(step.event)
-        if text is None:
-            super()._record_event(step)
-        elif text:
-            self.trace.append(f"{step.group_id}: {text}")
-
     def _event_text(self, event: object) -> str | None:
-        """An event in words; "" for one that is not worth a line, None for one of another kind of group."""
         match event:
             case s.StreamsEpochStored():
                 validated = event.validated_topology_epoch
                 ready = "" if validated >= 0 else ", topology not ready"
                 configs = ", ".join(f"{key}={value}" for key, value in event.assignment_configs)
-                return f"group epoch {event.epoch}{_because(event.cause)}{ready}, {configs}"
+                return f"group epoch {event.epoch}{because(event.cause)}{ready}, {configs}"
             case s.StreamsEpochRemoved():
-                return f"removed{_because(event.cause)}"
+                return f"removed{because(event.cause)}"
             case s.StreamsMetadataStored(member_id, m):
                 static = f" instance={m.instance_id}" if m.instance_id is not None else ""
                 tags = f" tags={'+'.join(map(':'.join, m.client_tags))}" if m.client_tags else ""
@@ -228,7 +186,7 @@ class StreamsScenario(ScenarioRun):
                 more = f"{static}{rack}{tags}{' endpoint' if m.user_endpoint else ''}"
                 return f"{member_id} process={m.process_id} topology={m.topology_epoch}{more}"
             case s.StreamsMetadataRemoved(member_id, cause):
-                return f"{member_id} is gone{_because(cause)}"
+                return f"{member_id} is gone{because(cause)}"
             case s.TaskTargetStored(member_id, tasks):
                 return f"target of {member_id}: {_tasks_text(tasks)}"
             case s.TaskTargetEpochStored(epoch, _):
@@ -255,31 +213,13 @@ class StreamsScenario(ScenarioRun):
                 return f"{member_id}'s end is retried at {deadline_ms}"
         return None
 
-    def _learn(self, actor: RequestActor, response: Message) -> None:
-        super()._learn(actor, response)
-        if isinstance(response, StreamsGroupHeartbeatResponse) and not response.error_code:
-            actor.member_id, actor.generation = response.member_id or "", response.member_epoch
+    def _current_text(self, current: CurrentTasks) -> str:
+        return _current_text(current)
 
-    def _check(self) -> None:
-        super()._check()
-        loaded = self._loaded().of_kind(StreamsGroup)
-        groups = {name: group for name, group in self.shard.of_kind(StreamsGroup).items() if not group.has_no_state()}
-        assert groups.keys() == loaded.keys(), f"loaded are {sorted(loaded)}, not {sorted(groups)}"
-        for name, group in groups.items():
-            for part in _STORED:
-                now, then = getattr(group, part), getattr(loaded[name], part)
-                assert now == then, f"{name}: {part} is {now}, and {then} once it is loaded"
+    def _explained(self, group: StreamsGroup) -> dict[str, Any]:
+        return explain_streams_group(group, self.now_ms, self.config)
 
     # -- steps -----------------------------------------------------------------------------------------------------
-
-    def _topics(self, words: list[str], options: dict[str, str]) -> None:
-        topics, version = dict(self.topics.topics), self.topics.version + 1
-        for name, count in options.items():
-            if count == "-":
-                topics.pop(name, None)
-            else:
-                topics[name] = TopicImage(name, topic_id_of(name), int(count))
-        self.topics = TopicsImage(topics, version, self.topics.created_version)
 
     def _config(self, words: list[str], options: dict[str, str]) -> None:
         super()._config(
@@ -293,15 +233,6 @@ class StreamsScenario(ScenarioRun):
             else:
                 setattr(self.config, f"group_streams_{name}", tuple(v for v in value.split("+") if v != "-"))
 
-    def _group(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.of_kind(StreamsGroup).get(plain(options.get("group", "g")))
-        if group is None:
-            self.trace.append("no such group")
-            return
-        self.trace.append(f"{group.phase} epoch={group.group_epoch} target={group.assignment_epoch}")
-        for member_id, member in group.members.items():
-            self.trace.append(f"{member_id} {_current_text(member.current)}")
-
     def _restored(self, words: list[str], options: dict[str, str]) -> None:
         for member_id, restored in self.shard.of_kind(StreamsGroup)["g"].restored.items():
             both = [
@@ -310,29 +241,6 @@ class StreamsScenario(ScenarioRun):
             ]
             self.trace.append(f"{member_id} {both[0]} of {both[1]}")
         self.trace = self.trace or ["nothing"]
-
-    def _why(self, words: list[str], options: dict[str, str]) -> None:
-        explained = explain_streams_group(self.shard.of_kind(StreamsGroup)["g"], self.now_ms, self.config)
-        self.trace.append(explained["verdict"])
-        self.trace += [f"{w['member_id']} {w['owes']}" for w in explained["waiting_for"]]
-        if (timeout := explained["next_timeout"]) is not None:
-            text = f"{timeout['name']} of {timeout['member_id']} in {timeout['left_ms']} ms: {timeout['then']}"
-            self.trace.append(text)
-
-    def _journal(self, words: list[str], options: dict[str, str]) -> None:
-        """The lines since the last such step."""
-        for line in self._lines:
-            moved = " ".join(f"{m['topic']}_{m['partition']}:{m['from'] or '-'}>{m['to'] or '-'}" for m in line.moved)
-            who = f" {line.member}@{line.member_epoch}" if line.member else ""
-            why = f" ({line.why()})" if line.causes else ""
-            self.trace.append(f"{line.generation} {line.event}{who}{why}{' ' + moved if moved else ''}")
-        self._lines.clear()
-
-    def _dump(self, words: list[str], options: dict[str, str]) -> None:
-        for entry, _, _ in self.log[self._dumped :]:
-            if isinstance(entry, StoredRecord):
-                self.trace.append(record_text(entry.key, entry.value))
-        self._dumped = len(self.log)
 
     def _describe_streams(self, words: list[str], options: dict[str, str]) -> None:
         group_id = plain(options.get("group", "g"))
@@ -362,10 +270,6 @@ def _described(assignment: TaskAssignment) -> str:
     return _tasks_text(
         Tasks(*(frozenset((t.subtopology_id, p) for t in tasks for p in t.partitions) for tasks in roles))
     )
-
-
-def _because(cause: Cause | None) -> str:
-    return "" if cause is None else f" ({cause.kind} {cause.member_id}".rstrip() + ")"
 
 
 def _named(tasks: Iterable[TaskId]) -> str:

@@ -1,15 +1,15 @@
-"""Scenarios of groups of the consumer protocol (tests/spec/consumer): the language of tests/spec, and these steps.
+"""Scenarios of groups of the consumer protocol (tests/spec/consumer): the language of tests/spec, the steps of
+`modern_scenario`, and these.
 
-topics t=3 u=2            the broker's topics with their partitions; `t=-` deletes one, `racks=r1+r2` gives all racks
 target a:t-0+t-1,b:t-2    what the assignor assigns from now on, in place of ranges by member id
 member a join topics=t    ConsumerGroupHeartbeat with epoch 0; `member a`, `member a owns=t-0`, `member a leave`
-group                     the group's epochs, members and their partitions
 resolve t.*=t+tu          the topics of regular expressions that were asked for
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from coterie.assignors.server_side import TargetMember, TargetTopic, assign_server_range
 from coterie.coordinator.commands import RegexesResolved
@@ -23,40 +23,35 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.target import Target
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
-from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
-from coterie.coordinator.state import Cause
 from coterie.coordinator.views.consumer_description import describe_consumer_group
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
 from coterie.laboratory.checking.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
-from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal, error_of
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from coterie_conformance.scenarios.groups.scenario import ScenarioRun
-from coterie_conformance.scenarios.groups.scenario_requests import RequestActor, plain
+from coterie_conformance.scenarios.groups.modern_scenario import ModernScenario, because
+from coterie_conformance.scenarios.groups.scenario_requests import plain
 
 
-class ConsumerScenario(ScenarioRun):
-    """A world with topics and an assignor of which the scenario decides."""
+class ConsumerScenario(ModernScenario[ConsumerGroup]):
+    """A world with consumer groups, and an assignor of which the scenario decides."""
+
+    kind, state, heartbeat_response = ConsumerGroup, ConsumerGroupState, ConsumerGroupHeartbeatResponse
+    stored = ()  # `check_loaded` compares every part
 
     def __init__(self) -> None:
         super().__init__()
-        self.topics = TopicsImage()
         self.epochs = EpochChecker()
         self.config.consumer_group_assignors = {"uniform": self._assign, "range": self._assign}
         self.config.group_consumer_assignment_interval_ms = 0
         self.config.regex_problem = lambda regex: "missing closing )" if regex.count("(") != regex.count(")") else None
-        self._journal_lines, self._lines = JournalLines(self._topic_name), list[JournalLine]()
         self._next_target: dict[str, Target] = {}  # by actor or member id
-        self._verbs |= {"topics": self._topics, "target": self._target, "group": self._group, "resolve": self._resolve}
         self._verbs |= {
+            "target": self._target,
+            "resolve": self._resolve,
             "consumer-describe": self._describe_consumer,
-            "why": self._why,
-            "journal": self._journal,
             "policy": self._policy,
         }
 
@@ -64,7 +59,6 @@ class ConsumerScenario(ScenarioRun):
 
     def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
         ctx = super()._context(token, client, version, prefix)
-        ctx.topics = self.topics
         if any(group.members for group in self.shard.of_kind(ConsumerGroup).values()):
             ctx.fresh_id = f"{prefix}-{ctx.fresh_id}"  # such a group puts no client id before it
         return ctx
@@ -78,41 +72,28 @@ class ConsumerScenario(ScenarioRun):
     def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             self.epochs.check(step)
-            line = self._journal_lines.line(step, decision.group, self.now_ms)
-            self._lines += [line] if line is not None else []
-        of_consumer = [step for step in steps if isinstance(step.phase_after, ConsumerGroupState)]
-        if of_consumer and of_consumer[0].phase_before != of_consumer[-1].phase_after:
-            # A decision's events are applied at once: nobody sees the phases between them.
-            changed = f"{of_consumer[0].phase_before} -> {of_consumer[-1].phase_after}"
-            self.trace.append(f"{decision.group.group_id}: {changed}")
         super()._committed(decision, steps)
         if decision.outcome.resolve:
             self.trace.append(f"{decision.group.group_id}: resolve {' '.join(sorted(decision.outcome.resolve))}")
 
     def _record_event(self, step: Step) -> None:
-        text = self._event_text(step.event)
-        if text is None:
-            super()._record_event(step)
-        else:
-            if text:
-                self.trace.append(f"{step.group_id}: {text}")
+        super()._record_event(step)
         member_id = getattr(step.event, "member_id", "")
         if member_id:
             self._ids_given.add(member_id)
 
     def _event_text(self, event: object) -> str | None:
-        """An event in words; "" for one that is not worth a line, None for one of another kind of group."""
         match event:
             case c.GroupEpochStored():
-                return f"group epoch {event.epoch}{_because(event.cause)}"
+                return f"group epoch {event.epoch}{because(event.cause)}"
             case c.GroupEpochRemoved():
-                return f"removed{_because(event.cause)}"
+                return f"removed{because(event.cause)}"
             case c.SubscriptionStored(member_id, s):
                 regex = f" regex {s.topic_regex}" if s.topic_regex else ""
                 classic = " by the classic protocol" if s.classic is not None else ""
                 return f"{member_id} subscribes to {'+'.join(sorted(s.topic_names)) or 'no topic'}{regex}{classic}"
             case c.SubscriptionRemoved(member_id, cause):
-                return f"{member_id} is gone{_because(cause)}"
+                return f"{member_id} is gone{because(cause)}"
             case c.TargetStored(member_id, partitions):
                 return f"target of {member_id}: {self._names(partitions)}"
             case c.TargetEpochStored(epoch, _):
@@ -141,25 +122,10 @@ class ConsumerScenario(ScenarioRun):
         names = {image.topic_id: image.name for image in self.topics.topics.values()}
         return " ".join(sorted(f"{names.get(t, t.decode().strip('.'))}-{p}" for t, p in partitions)) or "-"
 
-    def _learn(self, actor: RequestActor, response: Message) -> None:
-        super()._learn(actor, response)
-        if isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code:
-            actor.member_id, actor.generation = response.member_id or "", response.member_epoch
+    def _explained(self, group: ConsumerGroup) -> dict[str, Any]:
+        return explain_consumer_group(group, self.now_ms, self.config, self.topics)
 
     # -- steps -----------------------------------------------------------------------------------------------------
-
-    def _topics(self, words: list[str], options: dict[str, str]) -> None:
-        topics, version = dict(self.topics.topics), self.topics.version + 1
-        racks = frozenset(filter(None, options.pop("racks", "").split("+")))
-        created = self.topics.created_version
-        for name, count in options.items():
-            if count == "-":
-                topics.pop(name, None)
-                continue
-            created = created if name in topics else version
-            partitions = int(count)
-            topics[name] = TopicImage(name, topic_id_of(name), partitions, (racks,) * partitions if racks else ())
-        self.topics = TopicsImage(topics, version, created)
 
     def _target(self, words: list[str], options: dict[str, str]) -> None:
         self._next_target = {}
@@ -174,15 +140,6 @@ class ConsumerScenario(ScenarioRun):
             given = self._next_target.items()
             return {self.actors[name].member_id if name in self.actors else name: target for name, target in given}
         return assign_server_range(members, topics)
-
-    def _group(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.of_kind(ConsumerGroup).get(plain(options.get("group", "g")))
-        if group is None:
-            self.trace.append("no such group")
-            return
-        self.trace.append(f"{group.phase} epoch={group.group_epoch} target={group.assignment_epoch}")
-        for member_id, member in group.members.items():
-            self.trace.append(f"{member_id} {self._current_text(member.current)}")
 
     def _describe_consumer(self, words: list[str], options: dict[str, str]) -> None:
         group_id = plain(options.get("group", "g"))
@@ -203,28 +160,6 @@ class ConsumerScenario(ScenarioRun):
     def _policy(self, words: list[str], options: dict[str, str]) -> None:
         self.config.consumer_group_migration_policy = MigrationPolicy(words[0])
 
-    def _why(self, words: list[str], options: dict[str, str]) -> None:
-        group = self.shard.of_kind(ConsumerGroup)[plain(options.get("group", "g"))]
-        explained = explain_consumer_group(group, self.now_ms, self.config, self.topics)
-        self.trace.append(explained["verdict"])
-        self.trace += [f"{w['member_id']} {w['owes']}" for w in explained["waiting_for"]]
-        if (timeout := explained["next_timeout"]) is not None:
-            self.trace.append(
-                f"{timeout['name']} of {timeout['member_id']} in {timeout['left_ms']} ms: {timeout['then']}"
-            )
-
-    def _journal(self, words: list[str], options: dict[str, str]) -> None:
-        """The lines since the last such step."""
-        for line in self._lines:
-            moved = " ".join(f"{m['topic']}-{m['partition']}:{m['from'] or '-'}>{m['to'] or '-'}" for m in line.moved)
-            who = f" {line.member}@{line.member_epoch}" if line.member else ""
-            why = f" ({line.why()})" if line.causes else ""
-            self.trace.append(f"{line.generation} {line.event}{who}{why}{' ' + moved if moved else ''}")
-        self._lines.clear()
-
-    def _topic_name(self, topic_id: bytes) -> str:
-        return topic_id.decode().strip(".")
-
     def _fetch(self, words: list[str], options: dict[str, str]) -> None:
         """`fetch t-0 member=a-1 epoch=2`: as a member; without, as an admin."""
         group = self.shard.of_kind(ConsumerGroup).get(plain(options.get("group", "g")))
@@ -241,7 +176,3 @@ class ConsumerScenario(ScenarioRun):
         ctx = Context(self.now_ms, topics=self.topics)
         command = RegexesResolved(options.get("group", "g"), topics, self.topics.version)
         self._drive(self.shard.decide(command, ctx))
-
-
-def _because(cause: Cause | None) -> str:
-    return "" if cause is None else f" ({cause.kind} {cause.member_id}".rstrip() + ")"
