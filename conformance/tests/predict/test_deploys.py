@@ -9,7 +9,8 @@ import pytest
 
 from coterie.laboratory.prediction import CostSpread, PredictedCost
 from coterie_conformance.predict import deploys
-from coterie_conformance.predict.deploys import OURS, Deploys, MeasuredDeploy, SetUp
+from coterie_conformance.predict.deploys import DeployedSetUp, Deploys, MeasuredDeploy, SetUp
+from coterie_conformance.predict.processes import OURS
 from tests.broker_process import BrokerProcess
 
 
@@ -26,11 +27,20 @@ def test_a_prediction_is_near_within_a_fifth_of_what_is_measured() -> None:
     assert measured(0.0, 0.09).is_near  # of no matter
 
 
+def test_a_record_that_is_delivered_again_is_a_duplicate() -> None:
+    one = DeployedSetUp(SetUp(OURS, "eager"), lambda client: pytest.fail(client))
+    for first, last in ((0, 9), (10, 14), (12, 19), (5, 6), (20, 20)):
+        one.reads(0, first, last)
+    one.reads(1, 7, 9)  # committed before
+    assert one.duplicates == 3 + 2
+
+
 @pytest.mark.slow
-def test_a_deploy_beside_coterie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("removal", ["leave", "kill"])
+def test_a_deploy_beside_coterie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removal: str) -> None:
     """Whether it is near hangs on how busy the machine is; that it restarts everybody does not."""
     monkeypatch.setattr(deploys, "SETTLED_S", 1.0)
-    set_up = SetUp(OURS, "eager", members=2, partitions=2)
+    set_up = SetUp(OURS, "eager", members=2, partitions=2, removal=removal)
     broker = BrokerProcess(tmp_path / "broker")
     try:
         (row,) = asyncio.run(Deploys(broker.address, tmp_path, [set_up]).run(1, lambda _: None))
@@ -39,4 +49,5 @@ def test_a_deploy_beside_coterie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(row.unowned_s) == 1
     assert row.unowned_s[0] > 0
     assert row.rebalances[0] >= 2
-    assert row.predicted.rebalances.mean == 4
+    assert row.predicted.rebalances.mean == (4 if removal == "leave" else 2)
+    assert (row.duplicates[0] > 0) == (removal == "kill")

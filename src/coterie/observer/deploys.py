@@ -32,6 +32,10 @@ COMMIT_MS, INITIAL_DELAY_MS = 5_000, 3_000
 RECORDS_PER_S = 100.0
 
 
+class UnpredictableGroup(ValueError):
+    """A group whose deploys cannot be predicted; the text says why."""
+
+
 class PredictableGroup(NamedTuple):
     """``assumed``: one sentence for each value that is not known; ``serves_consumer``: whether its broker has the consumer
     protocol."""
@@ -59,9 +63,12 @@ class _Assuming:
         return values[-1]
 
 
-def predictable(known: KnownGroupNow) -> PredictableGroup:
-    """A group with members."""
+def predictable(known: KnownGroupNow, poll_ms: int | None = None) -> PredictableGroup:
+    """``poll_ms``: what the members' code takes between two polls, None: as measured. Raises UnpredictableGroup."""
     description, support, facts = known
+    why = _why_unpredictable(description)
+    if why is not None:
+        raise UnpredictableGroup(why)
     assuming, members = (
         _Assuming(),
         [facts.members[m.member_id] for m in description.members if m.member_id in facts.members],
@@ -72,7 +79,7 @@ def predictable(known: KnownGroupNow) -> PredictableGroup:
     commit_ms = assuming.value(
         "auto.commit.interval.ms", [_longest(m.commit_every_ms for m in members)], COMMIT_MS, "the default"
     )
-    polls_ms = [m.longest_poll_ms for m in members if m.longest_poll_ms is not None]
+    polls_ms = [m.poll_ms for m in members if m.poll_ms is not None] if poll_ms is None else [poll_ms]
     if not polls_ms:
         assuming.sentences.append("the time between two polls is not known: it is assumed to be short")
     if facts.records_per_s is None:
@@ -97,6 +104,17 @@ def predictable(known: KnownGroupNow) -> PredictableGroup:
     rate = RECORDS_PER_S if facts.records_per_s is None else facts.records_per_s
     deployed = DeployedGroup(len(description.members), len(description.owners), rate, named(setting))
     return PredictableGroup(deployed, assuming.sentences, support.serves)
+
+
+def _why_unpredictable(description: ConsumerGroupDescription) -> str | None:
+    group = description.group_id
+    if description.type is GroupType.SHARE:
+        return f"{group} is a share group: its members own records and no partitions, so that a restart leaves none unowned"
+    if description.type is GroupType.STREAMS:
+        return (
+            f"{group} is a streams group: no deploy is predicted, since how long tasks restore their state is not known"
+        )
+    return None if description.members else f"{group} has no members to restart; start its consumers, and predict then"
 
 
 def _longest(values: Iterable[int | None]) -> int | None:

@@ -32,7 +32,9 @@ from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 MOST_RECORDS = 200_000  # offsets of the group's partition: two seconds
 RATE_MS = 10 * 60_000  # over how long the rate of records is taken
 REPLACED_MS = 60_000  # within which two processes with one group.instance.id fence each other
-POLL_METRIC = "org.apache.kafka.consumer.time.between.poll.max"
+METRICS = "org.apache.kafka.consumer."  # KIP-714; librdkafka pushes no times between polls
+LONGEST_POLL, MEAN_POLL = f"{METRICS}time.between.poll.max", f"{METRICS}time.between.poll.avg"
+IDLE_RATIO = f"{METRICS}poll.idle.ratio.avg"  # of the time between two polls, what the client spent in one
 NO_EXPLANATION = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
@@ -166,7 +168,8 @@ def _facts(
     session_ms, rebalance_ms = timeouts_ms if timeouts_ms is not None else (None, -1)
     gaps = [] if known is None or known.every_ms is None else [b - a for a, b in pairwise(known.commits)]
     pushed = {} if explained is None else {metric.name: metric.value for metric in explained.pushed}
-    longest_poll_ms = pushed.get(POLL_METRIC)
+    longest_poll_ms, mean_poll_ms = pushed.get(LONGEST_POLL), pushed.get(MEAN_POLL)
+    code_share = 1 - (pushed.get(IDLE_RATIO) or 0.0)
     return MemberFacts(
         (explained.session_timeout_ms if explained is not None else None) or session_ms,
         explained.heartbeat_interval_ms if explained is not None else None,
@@ -174,6 +177,7 @@ def _facts(
         round(median(gaps)) if gaps else None,
         max(gaps) if gaps else None,
         None if longest_poll_ms is None else round(longest_poll_ms),
+        None if mean_poll_ms is None else round(mean_poll_ms * code_share),
     )
 
 

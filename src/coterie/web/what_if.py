@@ -9,11 +9,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from typing import Any
 
-from coterie.client import KafkaError
 from coterie.laboratory.prediction import Deploy, predict, usual_alternatives
 from coterie.observer.deploys import predictable
 from coterie.observer.group_facts import known_group
-from coterie.wire.errors import ErrorCode
 
 SEEDS = 3
 LONGEST_MS = 3_600_000
@@ -32,14 +30,13 @@ class DeployPredictions:
         self._turn = asyncio.Lock()
 
     async def predict(self, group: str, wanted: dict[str, Any]) -> dict[str, Any]:
-        """The document of `groups predict --json`. ``wanted``: `pause_ms`, `gap_ms`, `kill`. Raises UnfitDeploy, KafkaError."""
+        """The document of `groups predict --json`. ``wanted``: `pause_ms`, `gap_ms`, `kill`. Raises UnfitDeploy,
+        UnpredictableGroup, KafkaError."""
         deploy = Deploy(_ms(wanted, "pause_ms", 8_000), _ms(wanted, "gap_ms", 30_000), _removal(wanted))
         if self._turn.locked():
             raise UnfitDeploy("another prediction is under way; try again when it is done")
         async with self._turn:
             known = await known_group(self._client, group)
-            if not known.description.members:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{group} has no members to restart")
             predicted = predictable(known)
             today = predicted.deployed.setting
             alternatives = usual_alternatives(today, deploy, serves_consumer=predicted.serves_consumer)

@@ -7,16 +7,19 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Members of groups, each in a thread. Argument: address. Reads "open NAME GROUP TOPIC PROTOCOL INSTANCE SESSION_MS" and "close
- * NAME" from standard input; prints what each member owns, with the time, whenever it changes.
+ * Members of groups, each in a thread. Argument: address. Reads "open NAME GROUP TOPIC PROTOCOL INSTANCE SESSION_MS POLL_MS" and
+ * "close NAME" from standard input; prints what each member owns, with the time, whenever it changes, and what it reads.
  */
 public class Members {
     public static void main(String[] args) throws Exception {
@@ -29,19 +32,22 @@ public class Members {
                 members.put(words[1], member);
                 member.start();
             } else {
-                members.get(words[1]).consumer.wakeup();
+                members.get(words[1]).closing.countDown();
             }
         }
         System.exit(0);
     }
 
     static class Member extends Thread implements ConsumerRebalanceListener {
-        final KafkaConsumer<byte[], byte[]> consumer;
+        final CountDownLatch closing = new CountDownLatch(1);
+        private final KafkaConsumer<byte[], byte[]> consumer;
+        private final long pollMs;
         private final String name;
         private final TreeSet<Integer> owned = new TreeSet<>();
 
         Member(String address, String[] words) {
             name = words[1];
+            pollMs = Long.parseLong(words[7]);
             Properties settings = new Properties();
             settings.put("bootstrap.servers", address);
             settings.put("group.id", words[2]);
@@ -63,15 +69,27 @@ public class Members {
 
         @Override
         public void run() {
-            try {
-                while (true) {
-                    consumer.poll(Duration.ofMillis(100));
+            while (closing.getCount() > 0) {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+                if (!records.isEmpty()) {
+                    String read = records.partitions().stream().map(partition -> range(partition, records.records(partition)))
+                        .collect(Collectors.joining(", "));
+                    print(String.format("\"read\": {%s}", read));
                 }
-            } catch (WakeupException end) {
-                owned.clear();
-                print();
-                consumer.close();
+                try {
+                    closing.await(pollMs, TimeUnit.MILLISECONDS);
+                } catch (InterruptedException never) {
+                    throw new IllegalStateException(never);
+                }
             }
+            owned.clear();
+            print();
+            consumer.close();
+        }
+
+        private static String range(TopicPartition partition, List<ConsumerRecord<byte[], byte[]>> records) {
+            long last = records.get(records.size() - 1).offset();
+            return String.format("\"%d\": [%d, %d]", partition.partition(), records.get(0).offset(), last);
         }
 
         @Override
@@ -88,8 +106,12 @@ public class Members {
 
         private void print() {
             String partitions = owned.stream().map(String::valueOf).collect(Collectors.joining(", "));
+            print(String.format("\"ms\": %d, \"owned\": [%s]", System.currentTimeMillis(), partitions));
+        }
+
+        private void print(String fields) {
             synchronized (System.out) {
-                System.out.printf("{\"name\": \"%s\", \"ms\": %d, \"owned\": [%s]}%n", name, System.currentTimeMillis(), partitions);
+                System.out.printf("{\"name\": \"%s\", %s}%n", name, fields);
             }
         }
     }

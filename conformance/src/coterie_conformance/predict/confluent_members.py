@@ -17,7 +17,7 @@ class MemberThread(threading.Thread):
     """One life of a member."""
 
     def __init__(
-        self, address: str, name: str, group: str, topic: str, protocol: str, instance: str, session: str
+        self, address: str, name: str, group: str, topic: str, protocol: str, instance: str, session: str, poll_ms: str
     ) -> None:
         super().__init__(daemon=True)
         settings: dict[str, Any] = {
@@ -32,7 +32,7 @@ class MemberThread(threading.Thread):
             settings |= {"session.timeout.ms": int(session), "partition.assignment.strategy": ASSIGNORS[protocol]}
         if instance != "-":
             settings["group.instance.id"] = instance
-        self.ends = threading.Event()
+        self.ends, self._poll_s = threading.Event(), int(poll_ms) / 1000
         self._member, self._topic, self._owned = name, topic, set[int]()
         self._consumer = Consumer(settings)
 
@@ -40,7 +40,13 @@ class MemberThread(threading.Thread):
         """Polls until it is to end."""
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._gone, on_lost=self._gone)
         while not self.ends.is_set():
-            self._consumer.poll(0.1)
+            read: dict[int, list[int]] = {}
+            for message in self._consumer.consume(100, 0.1):
+                if message.error() is None:
+                    read.setdefault(message.partition(), [message.offset(), 0])[1] = message.offset()
+            if read:
+                print(json.dumps({"name": self._member, "read": read}) + "\n", end="", flush=True)
+            self.ends.wait(self._poll_s)
         self._owned.clear()
         self._print()
         self._consumer.close()

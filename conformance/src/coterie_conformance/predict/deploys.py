@@ -1,23 +1,22 @@
 """Groups of several clients on one Apache Kafka, each deployed by a rolling restart: what is predicted, and what is measured.
 
-All groups are deployed at the same time. A client's members live in one process, so that a restart closes a consumer and makes
-a new one, and the pause of the deploy is that of its command.
+All groups are deployed at the same time, while records come. A client's members live in one process, so that a restart closes a
+consumer and makes a new one; the pause of the deploy is that of its command. Members that are killed have a process each, and the
+next one is started before it is needed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.client import Admin
+from coterie.client import Admin, Producer
 from coterie.client.blocking import BlockingAdmin
 from coterie.coordinator import events as e
 from coterie.laboratory.prediction import Deploy, PredictedCost, predict
@@ -25,33 +24,39 @@ from coterie.machines.ownership import OwnershipMeter
 from coterie.observer.deploys import predictable
 from coterie.observer.group_facts import known_group
 from coterie.observer.offsets_tail import group_past
-from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.java_process import java_program
-from coterie_conformance.servers.kafka import CannotRun, jars
+from coterie_conformance.predict.processes import JAVA_NEW, JAVA_OLD, LIBRDKAFKA, OURS, ClientProcess, members_command
+from coterie_conformance.servers.kafka import CannotRun
 
-HERE = Path(__file__).parent
 SESSION_MS = 9_000
 PAUSE_MS, GAP_MS = 3_000, 12_000
 HEARTBEAT_MS, CONSUMER_HEARTBEAT_MS = 3_000, 5_000  # the defaults, of which PAUSE_MS + GAP_MS is a multiple
 SETTLED_S, PATIENCE_S, SEEDS = 20.0, 90.0, 20
+MOST_PROCESSES = 64  # at once
 WITHIN = 0.2
+SLOW_MS = 2_000
+FED_EVERY_S, FED_AT_ONCE = 0.5, 5  # records of each partition
 NEAR_S = 0.1  # of no matter, where a partition is unowned for tenths of a second
 
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """A group: its client, protocol (eager, cooperative or consumer), and size."""
+    """A group: its client, protocol (eager, cooperative or consumer), and size. ``removal``: leave or kill; ``poll_ms``: what
+    its code takes between two polls."""
 
     client: str
     protocol: str
     static: bool = False
     members: int = 3
     partitions: int = 6
+    removal: str = "leave"
+    poll_ms: int = 0
 
     @property
     def name(self) -> str:
         """For a reader."""
-        return f"{self.client}, {'static, ' if self.static else ''}{self.protocol}, {self.members} members"
+        parts = [self.client, *(["static"] if self.static else []), self.protocol, f"{self.members} members"]
+        parts += ["killed"] if self.removal == "kill" else []
+        return ", ".join([*parts, *([f"{self.poll_ms} ms of code"] if self.poll_ms else [])])
 
     @property
     def gap_ms(self) -> int:
@@ -70,7 +75,6 @@ class SetUp:
         return self.name.replace(", ", "-").replace(" ", "-").lower()
 
 
-JAVA_OLD, JAVA_NEW, LIBRDKAFKA, OURS = "Java 3.9.1", "Java 4.3.0", "librdkafka", "coterie"
 SET_UPS = (
     SetUp(JAVA_OLD, "eager"),
     SetUp(JAVA_OLD, "cooperative"),
@@ -85,17 +89,25 @@ SET_UPS = (
     SetUp(OURS, "eager"),
     SetUp(OURS, "cooperative"),
     SetUp(OURS, "consumer"),
+    SetUp(JAVA_NEW, "eager", removal="kill"),
+    SetUp(LIBRDKAFKA, "cooperative", removal="kill"),
+    SetUp(LIBRDKAFKA, "eager", static=True, removal="kill"),
+    SetUp(OURS, "eager", removal="kill"),
+    SetUp(JAVA_OLD, "eager", poll_ms=SLOW_MS),
+    SetUp(OURS, "cooperative", poll_ms=SLOW_MS),
 )
 
 
 @dataclass(slots=True)
 class MeasuredDeploy:
-    """A set-up with its prediction, and what each of its deploys took: unowned in s per partition, and rebalances."""
+    """A set-up with its prediction, and what each of its deploys took: unowned in s per partition, rebalances, and records that
+    were delivered again."""
 
     set_up: SetUp
     predicted: PredictedCost
     unowned_s: list[float] = field(default_factory=list)
     rebalances: list[int] = field(default_factory=list)
+    duplicates: list[int] = field(default_factory=list)
 
     @property
     def mean_s(self) -> float:
@@ -108,75 +120,51 @@ class MeasuredDeploy:
         return off_s <= max(WITHIN * self.mean_s, NEAR_S)
 
 
-def members_command(client: str, folder: Path) -> list[str]:
-    """The program of a client's members, without its argument. Raises CannotRun."""
-    if client == OURS:
-        return [sys.executable, "-m", "coterie_conformance.predict.our_members"]
-    if client == LIBRDKAFKA:
-        program = next(p for p in PROGRAMS if p.name == "confluent-kafka")
-        return [environment(program)[0], str(HERE / "confluent_members.py")]
-    lib, classes = jars(client.removeprefix("Java ")), folder / client.replace(" ", "-")
-    return java_program(HERE / "Members.java", lib, classes, log_level="error")
-
-
-class ClientProcess:
-    """The members of one client, whose lines ``listen`` takes: member, time in ms, owned partitions."""
-
-    def __init__(self, command: Sequence[str], log: Path, listen: Callable[[str, int, set[int]], None]) -> None:
-        with log.open("a") as errors:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1
-            )
-        self._listen = listen
-
-    def order(self, *words: str) -> None:
-        """Sends a command."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(words) + "\n")
-        self._process.stdin.flush()
-
-    def listen(self) -> None:
-        """Until the process ends; in a thread."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                fields = json.loads(line)
-                self._listen(fields["name"], fields["ms"], set(fields["owned"]))
-
-    def end(self) -> None:
-        """Its members leave no group."""
-        self._process.kill()
-        self._process.wait()
-
-
 class DeployedSetUp:
-    """One set-up on a broker."""
+    """One set-up on a broker; ``process`` starts one."""
 
     def __init__(self, set_up: SetUp, process: Callable[[str], ClientProcess]) -> None:
         self.set_up = set_up
         self.meter = OwnershipMeter()
+        self.duplicates = 0
         self.names = [f"{set_up.group}:{number}" for number in range(set_up.members)]
         self._owned: dict[str, set[tuple[str, int]]] = {name: set() for name in self.names}
+        self._next: dict[int, int] = {}  # by partition: the offset behind the last one that was delivered
         self._process = process
-        self._random = random.Random(
-            set_up.group
-        )  # members of the consumer protocol keep the moments of their heartbeats
+        self._own: dict[str, ClientProcess] = {}
+        # members of the consumer protocol keep the moments of their heartbeats
+        self._random = random.Random(set_up.group)
 
-    def changed(self, name: str, time_ms: int, partitions: set[int]) -> None:
-        """A member owns these now."""
+    def owns(self, name: str, time_ms: int, partitions: set[int]) -> None:
+        """A member has these partitions now."""
         owned = {(self.set_up.group, partition) for partition in partitions}
         self.meter.changed(name, self._owned[name], owned, time_ms)
         self._owned[name] = owned
 
+    def reads(self, partition: int, first: int, last: int) -> None:
+        """These records were delivered, some of them again."""
+        behind = self._next.get(partition, first)
+        self.duplicates += max(min(last + 1, behind) - first, 0)
+        self._next[partition] = max(last + 1, behind)
+
     def start(self, name: str) -> None:
         """A life of a member begins."""
         s = self.set_up
+        if s.removal == "kill" and name not in self._own:
+            self._own[name] = self._process(s.client)
+        process = self._own[name] if s.removal == "kill" else self._process(s.client)
         instance = name.replace(":", "-") if s.static else "-"
-        self._process(s.client).order("open", name, s.group, s.group, s.protocol, instance, str(SESSION_MS))
+        process.order("open", name, s.group, s.group, s.protocol, instance, str(SESSION_MS), str(s.poll_ms))
 
-    def stop(self, name: str) -> None:
+    async def stop(self, name: str) -> None:
         """A life of a member ends."""
-        self._process(self.set_up.client).order("close", name)
+        if self.set_up.removal == "leave":
+            self._process(self.set_up.client).order("close", name)
+            return
+        ended_ms = int(time.time() * 1000)
+        await self._own.pop(name).killed()
+        self._own[name] = self._process(self.set_up.client)
+        self.owns(name, ended_ms, set())
 
     async def form(self) -> None:
         """All members start, one after the other."""
@@ -197,9 +185,11 @@ class DeployedSetUp:
     async def deploy(self) -> float:
         """A rolling restart; the time in s that each partition was unowned."""
         self.meter.begin(int(time.time() * 1000))
+        self.duplicates = 0
         for name in self.names:
-            self.stop(name)
-            await asyncio.sleep(PAUSE_MS / 1000)
+            began_s = time.monotonic()
+            await self.stop(name)
+            await asyncio.sleep(began_s + PAUSE_MS / 1000 - time.monotonic())
             self.start(name)
             await asyncio.sleep(self.set_up.gap_ms / 1000)
         await self.settle()
@@ -222,8 +212,13 @@ class Deploys:
     def __init__(self, address: str, folder: Path, set_ups: Sequence[SetUp]) -> None:
         self._client = {"bootstrap.servers": address}
         self._folder = folder
-        self._processes: dict[str, ClientProcess] = {}
-        self._deployed = {s.group: DeployedSetUp(s, self._processes.__getitem__) for s in set_ups}
+        self._shared: dict[str, ClientProcess] = {}
+        self._every: list[ClientProcess] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._deployed: dict[str, DeployedSetUp] = {}
+        for s in set_ups:
+            process = self._started if s.removal == "kill" else self._shared.__getitem__
+            self._deployed[s.group] = DeployedSetUp(s, process)
 
     async def run(self, rounds: int, progress: Callable[[str], None]) -> list[MeasuredDeploy]:
         """Predicts each, then deploys all at once, in every round. Raises CannotRun, KafkaError."""
@@ -232,6 +227,7 @@ class Deploys:
             for one in deployed:
                 admin.create_topic(one.set_up.group, one.set_up.partitions)
         with self._running():
+            feeding = asyncio.create_task(self._feed())
             await asyncio.gather(*(one.form() for one in deployed))
             await asyncio.gather(*(one.settle() for one in deployed))
             await asyncio.sleep(SETTLED_S)  # for commits
@@ -239,39 +235,60 @@ class Deploys:
             for number in range(rounds):
                 before = [await generation(self._client, one.set_up) for one in deployed]
                 took_s = await asyncio.gather(*(one.deploy() for one in deployed))
-                for row, first, unowned_s in zip(measured, before, took_s, strict=True):
+                for row, one, first, unowned_s in zip(measured, deployed, before, took_s, strict=True):
                     row.unowned_s.append(round(unowned_s, 3))
+                    row.duplicates.append(one.duplicates)
                     row.rebalances.append(await generation(self._client, row.set_up) - first)
                 progress(f"round {number + 1} of {rounds}")
+            feeding.cancel()
             return measured
+
+    async def _feed(self) -> None:
+        """Records for every partition."""
+        async with Producer(self._client) as producer:
+            while True:
+                for one in self._deployed.values():
+                    for partition in range(one.set_up.partitions):
+                        for _ in range(FED_AT_ONCE):
+                            await producer.send(one.set_up.group, b"x", partition=partition)
+                await asyncio.sleep(FED_EVERY_S)
 
     async def _predicted(self, set_up: SetUp) -> MeasuredDeploy:
         """As `coterie groups predict` does."""
-        known = predictable(await known_group(self._client, set_up.group))
-        prediction = await asyncio.to_thread(predict, known.deployed, Deploy(PAUSE_MS, set_up.gap_ms), (), SEEDS)
+        known = predictable(await known_group(self._client, set_up.group), set_up.poll_ms or None)
+        deploy = Deploy(PAUSE_MS, set_up.gap_ms, set_up.removal)
+        prediction = await asyncio.to_thread(predict, known.deployed, deploy, (), SEEDS)
         return MeasuredDeploy(set_up, prediction.costs[0])
 
-    def _changed(self, name: str, time_ms: int, partitions: set[int]) -> None:
-        self._deployed[name.partition(":")[0]].changed(name, time_ms, partitions)
+    def owns(self, name: str, time_ms: int, partitions: set[int]) -> None:
+        """From a thread of a process."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._deployed[name.partition(":")[0]].owns, name, time_ms, partitions)
+
+    def reads(self, name: str, partition: int, first: int, last: int) -> None:
+        """From a thread of a process."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._deployed[name.partition(":")[0]].reads, partition, first, last)
+
+    def _started(self, client: str) -> ClientProcess:
+        command = [*members_command(client, self._folder), self._client["bootstrap.servers"]]
+        process = ClientProcess(command, self._folder / f"{client.replace(' ', '-')}.log", self)
+        self._every.append(process)
+        process.listening = asyncio.get_running_loop().run_in_executor(self._threads, process.listen)
+        return process
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
         """The clients' processes, and a thread for each."""
-        loop = asyncio.get_running_loop()
-
-        def changed(name: str, time_ms: int, partitions: set[int]) -> None:
-            loop.call_soon_threadsafe(self._changed, name, time_ms, partitions)
-
-        try:
-            for client in dict.fromkeys(one.set_up.client for one in self._deployed.values()):
-                command = [*members_command(client, self._folder), self._client["bootstrap.servers"]]
-                log = self._folder / f"{client.replace(' ', '-')}.log"
-                process = self._processes[client] = ClientProcess(command, log, changed)
-                loop.run_in_executor(None, process.listen)
-            yield
-        finally:
-            for process in self._processes.values():
-                process.end()
+        self._loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(MOST_PROCESSES) as self._threads:
+            try:
+                for client in dict.fromkeys(one.set_up.client for one in self._deployed.values()):
+                    self._shared[client] = self._started(client)
+                yield
+            finally:
+                for process in self._every:
+                    process.end()
 
 
 def deploy_on_kafka(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -33,6 +34,11 @@ class OwnershipPrinter(RebalanceListener):
         self._owned.clear()
         self.print()
 
+    def read(self, read: dict[int, list[int]]) -> None:
+        """Prints the first and the last offset of each partition that a poll returned."""
+        if read:
+            print(json.dumps({"name": self._name, "read": read}), flush=True)
+
     def print(self) -> None:
         """One line."""
         line = {"name": self._name, "ms": int(time.time() * 1000), "owned": sorted(self._owned)}
@@ -41,7 +47,7 @@ class OwnershipPrinter(RebalanceListener):
 
 async def live(address: str, ends: asyncio.Event, name: str, words: list[str]) -> None:
     """One life of a member."""
-    group, topic, protocol, instance, session = words
+    group, topic, protocol, instance, session, poll_ms = words
     settings: dict[str, Any] = {
         "bootstrap.servers": address,
         "group.id": group,
@@ -58,7 +64,12 @@ async def live(address: str, ends: asyncio.Event, name: str, words: list[str]) -
     async with Consumer(settings) as consumer:
         consumer.subscribe([topic], listener=listener)
         while not ends.is_set():
-            await consumer.poll(100)
+            polled = await consumer.poll(100)
+            listener.read({tp.partition: [r[0].offset, r[-1].offset] for tp, r in polled.items() if r})
+            if poll_ms != "0":
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(int(poll_ms) / 1000):
+                        await ends.wait()
         listener.close()
 
 

@@ -53,6 +53,12 @@ Examples:
     show_default=True,
     help="From a member's return to the stop of the next one.",
 )
+@click.option(
+    "--poll",
+    "poll_ms",
+    type=Duration(),
+    help="What the members' code takes between two polls (default: as their clients measured, KIP-714).",
+)
 @click.option("--kill", is_flag=True, help="The processes end without closing their consumers.")
 @click.option("--static", is_flag=True, help="Only this alternative: every member has a group.instance.id.")
 @click.option(
@@ -71,6 +77,7 @@ def predict(
     rolling_restart: bool,
     pause_ms: int,
     gap_ms: int,
+    poll_ms: int | None,
     kill: bool,
     static: bool,
     protocol: str | None,
@@ -89,7 +96,7 @@ def predict(
     from coterie.laboratory.prediction import Deploy, changed, usual_alternatives
     from coterie.laboratory.prediction import predict as predicted
 
-    known = run(predictable_group(group, client))
+    known = run(predictable_group(group, client, poll_ms))
     deploy = Deploy(pause_ms, gap_ms, "kill" if kill else "leave")
     today = known.deployed.setting
     if static or protocol is not None or session_timeout_ms is not None:
@@ -111,15 +118,16 @@ def predict(
         _write(group, known, deploy, prediction)
 
 
-async def predictable_group(group: str, client: dict[str, str]) -> PredictableGroup:
-    """Raises KafkaError; ClickException for a group without members."""
-    from coterie.observer.deploys import predictable
+async def predictable_group(group: str, client: dict[str, str], poll_ms: int | None = None) -> PredictableGroup:
+    """Raises KafkaError; ClickException for a group whose deploys cannot be predicted."""
+    from coterie.observer.deploys import UnpredictableGroup, predictable
     from coterie.observer.group_facts import known_group
 
     known = await known_group(client, group)
-    if not known.description.members:
-        raise click.ClickException(f"{group} has no members to restart; start its consumers, and predict then")
-    return predictable(known)
+    try:
+        return predictable(known, poll_ms)
+    except UnpredictableGroup as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _write(group: str, known: PredictableGroup, deploy: Deploy, prediction: Prediction) -> None:

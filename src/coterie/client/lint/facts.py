@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 class MemberFacts:
     """A member; times in ms, None for what is not known. ``max_poll_interval_ms``: its rebalance timeout, which consumers set
     to it. ``commit_every_ms``: the usual time between its commits, and ``longest_commit_ms`` the longest of late.
-    ``longest_poll_ms``: between two polls, as its client measured (KIP-714)."""
+    As its client measured (KIP-714): ``longest_poll_ms``, between two polls, and ``poll_ms``, what its code takes between
+    two in the mean."""
 
     session_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
@@ -18,6 +19,7 @@ class MemberFacts:
     commit_every_ms: int | None = None
     longest_commit_ms: int | None = None
     longest_poll_ms: int | None = None
+    poll_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ def predict_part(options: PartOptions) -> Figures:
             "measured_s": row.unowned_s,
             "predicted_rebalances": row.predicted.rebalances.mean,
             "measured_rebalances": row.rebalances,
+            "predicted_duplicates": row.predicted.duplicates.mean,
+            "predicted_lowest_duplicates": row.predicted.duplicates.lowest,
+            "predicted_highest_duplicates": row.predicted.duplicates.highest,
+            "measured_duplicates": row.duplicates,
             "near": row.is_near,
         }
         for row in rows
