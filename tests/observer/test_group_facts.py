@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 
+from coterie.client import GroupExplanation
+from coterie.client.admin.group_explanation import MemberExplanation, PushedMetric
+from coterie.client.admin_types import GroupType
 from coterie.client.lint.facts import MemberFacts
 from coterie.client.lint.lint import AS_IS
-from coterie.observer.deploys import PredictableGroup, predictable
-from coterie.observer.group_facts import KnownGroupNow, known_group, linted
+from coterie.observer.deploys import PredictableGroup, UnpredictableGroup, predictable
+from coterie.observer.group_facts import METRICS, KnownGroupNow, facts_of, known_group, linted
 from coterie.testing import ErrorCode, simulate
 from coterie.testing.simulated import SimulatedWorld
 from tests.observer.stories import GROUP, Crew, three_members
@@ -51,6 +57,58 @@ def test_a_coterie_broker_also_knows_the_heartbeats() -> None:
         crew = three_members(world, **SETTINGS)
         known = known_of(world, crew)
         assert all(1_000 <= (m.heartbeat_interval_ms or 0) < 1_300 for m in known.facts.members.values())
+
+
+def explained(**pushed: float) -> GroupExplanation:
+    """A member that pushes these metrics, of those about polls."""
+    metrics = tuple(PushedMetric(METRICS + name.replace("_", "."), (), value) for name, value in pushed.items())
+    unknown = dict.fromkeys(
+        ("waits_in", "last_heard_ms", "session_timeout_ms", "session_left_ms", "rebalance_timeout_ms", "last_fetch_ms")
+    )
+    member = MemberExplanation(
+        "anna-1", None, "anna", (), "/h", leader=True, client_software=None, pushed=metrics, **unknown
+    )
+    nothing: Any = dict.fromkeys(field.name for field in fields(GroupExplanation))
+    return GroupExplanation(**nothing | {"members": (member,)})
+
+
+def test_what_the_code_takes_between_two_polls_is_without_the_time_in_a_poll() -> None:
+    pushed = explained(time_between_poll_max=900.0, time_between_poll_avg=200.0, poll_idle_ratio_avg=0.75)
+    (member,) = facts_of([], {}, pushed).members.values()
+    assert (member.longest_poll_ms, member.poll_ms) == (900, 50)
+    (member,) = facts_of([], {}, explained(time_between_poll_avg=200.0)).members.values()
+    assert member.poll_ms == 200
+    (member,) = facts_of([], {}, explained(poll_idle_ratio_avg=0.5)).members.values()  # as librdkafka
+    assert member.poll_ms is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (GroupType.SHARE, "is a share group: its members own records"),
+        (GroupType.STREAMS, "is a streams group: no deploy is predicted"),
+        (GroupType.CLASSIC, "has no members to restart"),
+    ],
+)
+def test_a_group_whose_deploys_cannot_be_predicted_is_refused_in_a_sentence(kind: GroupType, why: str) -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna")
+        crew.settle(1, 1)
+        known = known_of(world, crew)
+    description = replace(known.description, type=kind, members=())
+    with pytest.raises(UnpredictableGroup, match=f"^crew {why}"):
+        predictable(known._replace(description=description))
+
+
+def test_the_time_between_two_polls_can_be_given() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna")
+        crew.settle(1, 1)
+        group = predictable(known_of(world, crew), 3_000)
+    assert group.deployed.setting.poll_ms == 3_000
+    assert not any("between two polls" in sentence for sentence in group.assumed)
 
 
 @pytest.mark.slow

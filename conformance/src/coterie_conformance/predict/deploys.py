@@ -1,8 +1,8 @@
 """Groups of several clients on one Apache Kafka, each deployed by a rolling restart: what is predicted, and what is measured.
 
 All groups are deployed at the same time, while records come. A client's members live in one process, so that a restart closes a
-consumer and makes a new one; the pause of the deploy is that of its command. Members that are killed have a process each, and the
-next one is started before it is needed.
+consumer and makes a new one; the pause of the deploy is that of its command. Members that are killed have a process each; the
+next is started before it is needed.
 """
 
 from __future__ import annotations
