@@ -91,8 +91,9 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
         member["client_software"] = seen.software
         member |= NOT_PUSHED | (_pushed(pushing, who, now_ms) if is_alone else {})
     document["partitions"] = partitions_of(sources, group, now_ms)
-    document["lag"] = total_lag(document["partitions"])
-    document["lag_ms"] = total_lag_ms(document["partitions"])
+    is_shared = isinstance(group, ShareGroup)  # it commits nothing
+    document["lag"] = None if is_shared else total_lag(document["partitions"])
+    document["lag_ms"] = None if is_shared else total_lag_ms(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
     document["unseen"] = None  # a broker sees its own groups whole
     return document

@@ -43,6 +43,7 @@ OF_GROUPS = (
     "coordinator.commit.latency.avg",
     "fetch.manager.fetch.latency.avg",
 )
+SHARE_TYPE = "share"  # the protocol type of a share group
 COLUMNS = ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW")
 
 
@@ -209,6 +210,8 @@ def _above(document: GroupExplanation) -> list[str]:
 def _below(document: GroupExplanation) -> list[str]:
     lines = [f"{r.member_id}: id given, not joined yet, {span(r.left_ms)} left" for r in document.reserved_ids]
     lines += [_pushed_text(member) for member in document.members if member.last_push_ms is not None]
+    if document.protocol_type == SHARE_TYPE:  # it commits nothing
+        return lines if document.unseen is None else [*lines, document.unseen]
     stalled = f"; stalled: {', '.join(document.stalled)}" if document.stalled else ""
     lines.append(f"lag {lag_text([asdict(p) for p in document.partitions])}{stalled}")
     return lines if document.unseen is None else [*lines, document.unseen]
@@ -224,6 +227,7 @@ def _pushed_text(member: MemberExplanation) -> str:
 
 def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ...]:
     owned = sum(1 for p in document.partitions if p.owner == member.member_id)
+    is_shared = document.protocol_type == SHARE_TYPE  # several members have a partition
     owes = next((w.owes for w in document.waiting_for if w.member_id == member.member_id), None)
     waits = f"waits in {member.waits_in}" if member.waits_in else None
     is_heard = member.session_left_ms is not None
@@ -235,6 +239,6 @@ def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ..
         "-" if member.last_heard_ms is None else f"{span(member.last_heard_ms)} ago",
         "-" if fetched is None else f"{span(fetched)} ago",
         "-" if member.waits_in or member.session_left_ms is None else span(member.session_left_ms),
-        str(owned),
+        "-" if is_shared else str(owned),
         now,
     )

@@ -57,8 +57,8 @@ async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocum
         "coordinator": described.coordinator.id,
         "members": [_described_member(m) for m in described.members],
         "partitions": partitions,
-        "lag": total_lag(partitions),
-        "lag_ms": total_lag_ms(partitions),
+        "lag": None if is_shared else total_lag(partitions),
+        "lag_ms": None if is_shared else total_lag_ms(partitions),
     }
     if described.group_epoch is not None and described.target_assignment_epoch is not None:
         document["group_epoch"] = described.group_epoch
@@ -144,15 +144,18 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
 
 
 def _figures(described: ConsumerGroupDescription, committed: Offsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:
+    from coterie.client import GroupType
+
     partitions = [partition_row(tp, offset, ends.get(tp), lags_ms.get(tp)) for tp, offset in committed.items()]
+    is_shared = described.type is GroupType.SHARE  # it commits nothing
     figures: GroupRow = {
         "state": described.state,
         "type": str(described.type),
         "protocol": described.partition_assignor,
         "coordinator": described.coordinator.id,
         "members": len(described.members),
-        "lag": total_lag(partitions),
-        "lag_ms": total_lag_ms(partitions),
+        "lag": None if is_shared else total_lag(partitions),
+        "lag_ms": None if is_shared else total_lag_ms(partitions),
     }  # type: ignore[typeddict-item]
     return figures
 
