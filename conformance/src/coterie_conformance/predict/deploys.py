@@ -131,7 +131,8 @@ class DeployedSetUp:
         self._owned: dict[str, set[tuple[str, int]]] = {name: set() for name in self.names}
         self._next: dict[int, int] = {}  # by partition: the offset behind the last one that was delivered
         self._process = process
-        self._own: dict[str, ClientProcess] = {}
+        self._own: dict[str, ClientProcess] = {}  # of members that are killed
+        self._spare: dict[str, ClientProcess] = {}  # for their next lives
         # members of the consumer protocol keep the moments of their heartbeats
         self._random = random.Random(set_up.group)
 
@@ -150,11 +151,12 @@ class DeployedSetUp:
     def start(self, name: str) -> None:
         """A life of a member begins."""
         s = self.set_up
-        if s.removal == "kill" and name not in self._own:
-            self._own[name] = self._process(s.client)
-        process = self._own[name] if s.removal == "kill" else self._process(s.client)
+        process = self._spare.pop(name, None) or self._process(s.client)
         instance = name.replace(":", "-") if s.static else "-"
         process.order("open", name, s.group, s.group, s.protocol, instance, str(SESSION_MS), str(s.poll_ms))
+        if s.removal == "kill":
+            self._own[name] = process
+            self._spare[name] = self._process(s.client)  # how long that takes is no part of the next pause
 
     async def stop(self, name: str) -> None:
         """A life of a member ends."""
@@ -163,7 +165,6 @@ class DeployedSetUp:
             return
         ended_ms = int(time.time() * 1000)
         await self._own.pop(name).killed()
-        self._own[name] = self._process(self.set_up.client)
         self.owns(name, ended_ms, set())
 
     async def form(self) -> None:

@@ -28,7 +28,7 @@ def members_command(client: str, folder: Path) -> list[str]:
     return java_program(HERE / "Members.java", lib, classes, log_level="error")
 
 
-class Listener(Protocol):
+class MemberOutput(Protocol):
     """Takes what members print."""
 
     def owns(self, name: str, time_ms: int, partitions: set[int]) -> None:
@@ -39,14 +39,14 @@ class Listener(Protocol):
 
 
 class ClientProcess:
-    """The members of one client, or one of them, whose lines ``listener`` takes."""
+    """The members of one client, or one of them, whose lines ``output`` takes."""
 
-    def __init__(self, command: Sequence[str], log: Path, listener: Listener) -> None:
+    def __init__(self, command: Sequence[str], log: Path, output: MemberOutput) -> None:
         with log.open("a") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1
             )
-        self._listener = listener
+        self._output = output
         self.listening: Awaitable[None] | None = None  # `listen` in its thread
 
     def order(self, *words: str) -> None:
@@ -62,9 +62,9 @@ class ClientProcess:
             if line.startswith("{"):
                 fields = json.loads(line)
                 if "owned" in fields:
-                    self._listener.owns(fields["name"], fields["ms"], set(fields["owned"]))
+                    self._output.owns(fields["name"], fields["ms"], set(fields["owned"]))
                 for partition, (first, last) in fields.get("read", {}).items():
-                    self._listener.reads(fields["name"], int(partition), first, last)
+                    self._output.reads(fields["name"], int(partition), first, last)
 
     async def killed(self) -> None:
         """Ends it at once; what it had printed is taken."""
