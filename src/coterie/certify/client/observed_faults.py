@@ -53,6 +53,15 @@ class ObservedFaults(Faults):
         """The rules come first: what they refuse has not happened."""
         return super().wrap({key: self._observed(API_NAMES[key], handler) for key, handler in handlers.items()})
 
+    @staticmethod
+    def _hold(rule: FaultRule, go_on: Callable[[], Message | Pending | None]) -> Pending:
+        """What is delayed is carried out at once, and its response is late: a client may give a request up and send a newer
+        one, which an old one that is carried out later would undo."""
+        if not rule.delay_s:
+            return Faults._hold(rule, go_on)
+        result = go_on()
+        return Faults._hold(rule, lambda: result)
+
     def _observed(self, api: str, handler: Handler) -> Handler:
         def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
             member_id = getattr(request, "member_id", "")

@@ -22,7 +22,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "wait": ("SECONDS", "time passes"),
     "fail": ("API CODE TIMES", "the next requests are answered with that error"),
     "lose": ("API", "the next request is carried out, its response is lost, and its connection closes"),
-    "delay": ("API MS TIMES", "the next requests are carried out later"),
+    "delay": ("API MS TIMES", "the responses to the next requests are late"),
     "cut": ("API TIMES", "the next requests are not carried out, and their connections close"),
     "drop": ("", "every connection closes"),
     "move": ("", "the group has another coordinator"),
