@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.simulation.errors import Escaped
 from coterie.simulation.process import CURRENT
+from coterie.simulation.tls import do_handshake, wrap_bio
 
 if TYPE_CHECKING:
     from coterie.simulation.loop import SimulationLoop
@@ -76,6 +78,8 @@ _REPLACED: list[tuple[Any, str, Callable[..., Any]]] = [
     (random.Random, "seed", _seed),
     (threading.Thread, "start", _refused("a thread was started")),
     (socket.socket, "__init__", _refused("a real socket was opened")),
+    (ssl.SSLContext, "wrap_bio", lambda loop, rng, *arguments, **options: wrap_bio(*arguments, **options)),
+    (ssl.SSLObject, "do_handshake", lambda loop, rng, tls: do_handshake(tls, lambda: _wall_s(loop))),
 ]
 _BY_NAME = ("time", "os", "random")  # modules whose functions others may have imported by name
 

@@ -17,10 +17,11 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVarTuple
 
-from coterie.simulation.errors import Deadlock, Escaped, Livelock, SimulationError
+from coterie.simulation.errors import Deadlock, Escaped, Livelock
 from coterie.simulation.network import SimulatedNetwork
 from coterie.simulation.process import CURRENT, ProcessState, SimulatedProcess, VirtualLoop
-from coterie.simulation.transport import SimulatedServer, SimulatedTransport
+from coterie.simulation.tls import secured
+from coterie.simulation.transport import SimulatedServer
 
 Ts = TypeVarTuple("Ts")
 TURN_S = 0.000_001  # that a turn of the loop takes, so that a pause too short for a float's digits ends
@@ -223,9 +224,15 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         **options: Any,
     ) -> SimulatedServer:
         """Listens on a host of the simulated network. Raises OSError for an address in use."""
-        _refuse_tls(options)
+        _refuse_socket(options)
         assert host is None or isinstance(host, str), "one address"
-        return self.network.listen(protocol_factory, host, port or 0, accepts=options.get("start_serving", True))
+        context = options.get("ssl")
+
+        def accept() -> asyncio.BaseProtocol:
+            protocol = protocol_factory()
+            return secured(self, protocol, context, None, options) if context else protocol
+
+        return self.network.listen(accept, host, port or 0, accepts=options.get("start_serving", True))
 
     async def create_connection(  # type: ignore[override]
         self,
@@ -233,12 +240,24 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         host: str | None = None,
         port: int | None = None,
         **options: Any,
-    ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
-        """Connects over the simulated network. Raises OSError as a real connect."""
-        _refuse_tls(options)
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connects over the simulated network. Raises OSError as a real connect, and as a handshake of TLS."""
+        _refuse_socket(options)
         if host is None or port is None:
             raise Escaped("create_connection needs a host and a port: a real socket cannot be used in a simulation")
-        return await self.network.connect(protocol_factory, host, port)
+        context = options.get("ssl")
+        if not context:
+            return await self.network.connect(protocol_factory, host, port)
+        protocol, handshake = protocol_factory(), self.create_future()
+        options.setdefault("server_hostname", host)
+        outer = secured(self, protocol, context, handshake, options)
+        raw, _ = await self.network.connect(lambda: outer, host, port, is_private=True)
+        try:
+            await handshake
+        except BaseException:
+            raw.close()
+            raise
+        return outer._app_transport, protocol
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
         """A host is its own address. Raises socket.gaierror for one that the network does not have."""
@@ -271,9 +290,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         return False
 
 
-def _refuse_tls(options: dict[str, Any]) -> None:
-    if options.get("ssl") is not None:
-        raise SimulationError("TLS has randomness of its own and is not simulated: use PLAINTEXT")
+def _refuse_socket(options: dict[str, Any]) -> None:
     if options.get("sock") is not None:
         raise Escaped("a real socket was given to the simulated loop; give it a host and a port")
 

@@ -164,9 +164,9 @@ class SimulatedNetwork:
             self.unlisten(server)
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, is_private: bool = False
     ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
-        """Raises OSError: refused, timed out, or no such host."""
+        """``is_private``: its bytes are no seed's. Raises OSError: refused, timed out, or no such host."""
         own, target = self.own_host(), self.resolve(host)
         await self._handshake(own, target)
         server = self._listeners.get((target, port))
@@ -176,6 +176,7 @@ class SimulatedNetwork:
         end = SimulatedTransport(self, local, (host, port))
         peer = server.context.copy().run(SimulatedTransport, self, (target, port), local)
         protocol = factory()
+        end.is_private = peer.is_private = is_private
         self._transports[end] = self._transports[peer] = None
         end.peer, peer.peer = peer, end
         self.loop.call_soon(self._accept, server, peer, end, context=peer._context)
@@ -212,7 +213,8 @@ class SimulatedNetwork:
     def send(self, end: SimulatedTransport, data: bytes | None) -> None:
         """Part of a stream, or its end (None), arrives behind what was sent before."""
         if data and len(data) > 1 and self.faults.split and self.rng.random() < self.faults.split:
-            at = self.rng.randrange(1, len(data))
+            # Of TLS the length may be another in each run: a draw that does not depend on it.
+            at = 1 + int(self.rng.random() * (len(data) - 1)) if end.is_private else self.rng.randrange(1, len(data))
             self._send(end, data[:at])
             data = data[at:]
         self._send(end, data)
@@ -241,7 +243,7 @@ class SimulatedNetwork:
         if peer is None or not self.is_up(pair[1]) or not self.is_up(pair[0]):
             return
         self.delivered += 1
-        self._note(end, b"FIN" if data is None else b"%d " % len(data) + data)
+        self._note(end, b"FIN" if data is None else b"TLS" if end.is_private else b"%d " % len(data) + data)
         if peer.vanished:
             end.reset()  # its machine is up again and knows no such connection
         else:

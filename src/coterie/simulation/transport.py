@@ -59,6 +59,7 @@ class SimulatedTransport(asyncio.Transport):
         self._high_water, self._low_water = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._writing_paused = self._reading_paused = self._is_connected = False
         self._is_closing = self.is_over = self._eof_sent = False
+        self.is_private = False  # its bytes are TLS, of which each run has others
         self.vanished = False  # with its machine's power
         if self.process is not None:
             self.process.transports[self] = None
@@ -152,6 +153,10 @@ class SimulatedTransport(asyncio.Transport):
         if not self.is_over:
             self.network.send_reset(self)
             self._soon(self._lose, None)
+
+    def _force_close(self, error: BaseException | None) -> None:
+        """As a transport of asyncio's, for its TLS."""
+        self.abort()
 
     # -- what the network calls -------------------------------------------------------------------------------------------
 

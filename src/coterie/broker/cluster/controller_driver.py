@@ -225,6 +225,7 @@ class ControllerDriver:
         if controller_epoch:
             logger.info("broker %d is the controller, in epoch %d", self._broker_id, controller_epoch)
             return
+        self._channels.close_connections()
         for broker in list(self._shutdowns):
             self._shutdown_decided(ShutdownAllowed(broker, error=ErrorCode.NOT_CONTROLLER))
         for token, (command, _) in list(self._commands.items()):  # one that was being carried out has no other response

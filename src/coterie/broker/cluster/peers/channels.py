@@ -35,6 +35,7 @@ class ControllerChannels:
         self._address, self._responded, self._dial = address, responded, dial
         self._queues: dict[int, deque[ControlRequest]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._connections: dict[int, tuple[int, PeerConnection]] = {}  # by broker, with the epoch of its registration
 
     def send(self, request: ControlRequest) -> None:
         """Returns at once."""
@@ -45,26 +46,44 @@ class ControllerChannels:
 
     async def _drain(self, broker: int) -> None:
         queue = self._queues[broker]
-        connection = PeerConnection(self._client_id, self._timeout_ms, self._dial)
         try:
             while queue:
-                await self._send(connection, queue[0])
+                await self._send(queue[0])
                 queue.popleft()
         finally:
-            connection.close()
             del self._tasks[broker]
 
-    async def _send(self, connection: PeerConnection, request: ControlRequest) -> None:
+    async def _send(self, request: ControlRequest) -> None:
         message, response_type, version = encoding.message_of(request)
         while (address := self._address(request)) is not None:
             try:
-                response = await connection.request(address, message, response_type, version)
+                response = await self._connection(request).request(address, message, response_type, version)
             except PEER_FAILED as error:
                 logger.debug("%s to broker %d: %r", type(request).__name__, request.broker, error)
                 await asyncio.sleep(RETRY_S)
             else:
                 self._responded(request, response)
                 return
+        self._close_connection(request.broker)
+
+    def _connection(self, request: ControlRequest) -> PeerConnection:
+        """It stays open between requests: a broker whose certificate has expired, or whose login is refused by now, is reached
+        on. None to a process that has ended."""
+        epoch, connection = self._connections.get(request.broker, (None, None))
+        if connection is None or epoch != request.broker_epoch:
+            self._close_connection(request.broker)
+            connection = PeerConnection(self._client_id, self._timeout_ms, self._dial)
+            self._connections[request.broker] = request.broker_epoch, connection
+        return connection
+
+    def _close_connection(self, broker: int) -> None:
+        if broker in self._connections:
+            self._connections.pop(broker)[1].close()
+
+    def close_connections(self) -> None:
+        """This broker is the controller no longer."""
+        for broker in list(self._connections):
+            self._close_connection(broker)
 
     async def close(self) -> None:
         """Ends the channels; requests without a response are dropped."""
@@ -72,3 +91,4 @@ class ControllerChannels:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.close_connections()
