@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
 from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS
+from coterie.authentication.plain import MAX_NAME_BYTES
+from coterie.broker.clients.acls import MAX_REPORTED, REPORT_AGAIN_MS
+from coterie.broker.clients.bearer_tokens import MAX_KEYS_BYTES
+from coterie.broker.clients.delegation_tokens import MAX_NAMES_LENGTH, MAX_TOKENS
 from coterie.broker.connections.accepted_connection import CLOSE_GRACE_S, SMALL_REQUEST_BYTES
 from coterie.broker.connections.open_connections import STOP_GRACE_S
 from coterie.broker.connections.request_queue import MAX_WAITING
@@ -18,6 +22,7 @@ from coterie.broker.requests.turns import MAX_THREADS, MAX_TURN_S, REPEATED_AT_M
 from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.storage.topic import MAX_PARTITIONS
 from coterie.log.producers.producers import UNVERIFIED_KEPT
+from coterie.quotas.rates import MOST_REMEMBERED
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.runtime.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS
@@ -120,6 +125,42 @@ LIMITS = (
         "iterations of a user's SCRAM credentials",
         fixed=f"{MIN_ITERATIONS:,} to {MAX_ITERATIONS:,}",
         beyond="UNACCEPTABLE_CREDENTIAL",
+    ),
+    Limit(
+        "bytes of a user's name in a login by PLAIN",
+        fixed=f"{MAX_NAME_BYTES:,}",
+        beyond="SASL_AUTHENTICATION_FAILED",
+        kafka=_NONE,
+    ),
+    Limit(
+        "bytes of the keys that tokens of OAUTHBEARER are checked by, from a URL",
+        fixed=f"{MAX_KEYS_BYTES:,}",
+        beyond="the keys before stay",
+        kafka=_NONE,
+    ),
+    Limit(
+        "delegation tokens",
+        fixed=f"{MAX_TOKENS:,}",
+        beyond="POLICY_VIOLATION; all of them, with the longest names, take 24 MB",
+        kafka=_NONE,
+    ),
+    Limit(
+        "characters of the names of a delegation token's owner, requester and renewers, in all",
+        fixed=f"{MAX_NAMES_LENGTH:,}",
+        beyond="POLICY_VIOLATION",
+        kafka=_NONE,
+    ),
+    Limit(
+        "users, client ids and addresses whose rates are remembered for quotas, of each kind",
+        fixed=f"{MOST_REMEMBERED:,}",
+        beyond="all of that kind begin anew; four kinds take 75 MB",
+        kafka="no limit; each for an hour",
+    ),
+    Limit(
+        "denials by ACLs that are remembered",
+        fixed=f"{MAX_REPORTED:,}, each for {REPORT_AGAIN_MS // 1000} s",
+        beyond="each has a further line in the log; all of them take 1 MB",
+        kafka="none; each has a line in the log",
     ),
     Limit(
         "time by which the response to a failed login is delayed, in ms",

@@ -53,19 +53,20 @@ class Rate:
 
 
 class Rates:
-    """The rates of one kind of quota, by what they are measured for."""
+    """The rates of one kind of quota, by the hash of what they are measured for: a name may have 32,767 bytes."""
 
     def __init__(self, windows: int = WINDOWS, window_ms: int = WINDOW_MS) -> None:
         self._windows, self._window_ms = windows, window_ms
-        self._rates: dict[object, Rate] = {}
+        self._rates: dict[int, Rate] = {}
 
     def record(self, key: object, value: float, limit: float, now_ms: int) -> int:
         """Counts a value; returns how long to throttle (ms)."""
-        rate = self._rates.get(key)
+        number = hash(key)
+        rate = self._rates.get(number)
         if rate is None:
             if len(self._rates) >= MOST_REMEMBERED:
                 self._rates.clear()
-            rate = self._rates[key] = Rate(self._windows, self._window_ms)
+            rate = self._rates[number] = Rate(self._windows, self._window_ms)
         rate.record(value, now_ms)
         return rate.throttle_ms(limit, now_ms)
 

@@ -194,6 +194,14 @@ def test_a_user_cannot_create_tokens_without_end(broker: TokenBroker, monkeypatc
     assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
 
 
+def test_the_names_of_a_token_are_bounded(broker: TokenBroker) -> None:
+    """A request may have a hundred thousand of them, of 32,767 bytes each."""
+    room = delegation_tokens.MAX_NAMES_LENGTH - 2 * len("alice")
+    assert broker.create("alice", "r" * room).error_code == ErrorCode.NONE
+    assert broker.create("alice", "r" * room, "r").error_code == ErrorCode.POLICY_VIOLATION
+    assert broker.described("alice") == ["alice"]
+
+
 def test_the_setting_of_older_brokers_names_the_secret_too() -> None:
     memory = MemoryFileSystem()
     made = TokenBroker(memory, secret=None, delegation_token_master_key=SECRET).create("alice")

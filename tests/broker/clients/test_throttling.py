@@ -200,6 +200,17 @@ def test_the_time_of_requests_is_throttled_for_a_window_at_most(broker: FramesBr
     assert client.throttle_ms(HeartbeatResponse, 3) == 1_000
 
 
+def test_a_consumer_over_its_time_has_no_records(broker: FramesBroker) -> None:
+    """KafkaApis.handleFetchRequest: whichever of the two quotas it is; the bytes do not count then."""
+    Client(broker, "producer").send(PRODUCE, 7)
+    quotas = broker.clients.quotas
+    quotas.alter({APP: {"request_percentage": 1e-9, "consumer_byte_rate": 6_000.0}})
+    throttled = Client(broker).fetched(FETCH)
+    assert (throttled.throttle_time_ms, throttled.responses) == (1_000, [])
+    quotas.alter({APP: {"request_percentage": None}})
+    assert len(records(Client(broker).fetched(FETCH))) == len(BATCH)
+
+
 def test_a_quota_that_is_removed_throttles_no_more(broker: FramesBroker) -> None:
     broker.clients.quotas.alter({APP: {"producer_byte_rate": 1.0}})
     broker.clients.quotas.alter({APP: {"producer_byte_rate": None}})

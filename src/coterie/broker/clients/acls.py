@@ -44,7 +44,7 @@ class Acls:
         acls = read_acls(fs) if is_alone else []
         allows = self._allows_without_acl and is_alone
         self.authorizer = Authorizer(acls, _super_users(config.super_users), allows_without_acl=allows)
-        self._reported_ms: dict[tuple[object, ...], int] = {}
+        self._reported_ms: dict[int, int] = {}  # by the hash of what was denied: a name may have 32,767 bytes
 
     def replace(self, acls: Iterable[Acl]) -> None:
         """Puts the ACLs of a cluster in the stead of those before; nothing is written."""
@@ -59,7 +59,7 @@ class Acls:
 
     def report(self, denied: Denial, ruling: Ruling, now_ms: int) -> None:
         """A line about a denial; none where there was the same one within a minute."""
-        key = denied.principal, denied.operation, denied.resource_type, denied.name
+        key = hash((denied.principal, denied.operation, denied.resource_type, denied.name))
         if now_ms - self._reported_ms.get(key, now_ms - REPORT_AGAIN_MS) < REPORT_AGAIN_MS:
             return
         if len(self._reported_ms) >= MAX_REPORTED:

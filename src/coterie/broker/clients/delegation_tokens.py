@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from coterie.authentication.scram import Account
 
 FILE = "delegation_tokens.json"
-MAX_TOKENS = 10_000  # so that a user cannot fill the memory, and the disk with each change
+# So that a user cannot fill the memory, and the disk with each change.
+MAX_TOKENS, MAX_NAMES_LENGTH = 10_000, 1_024  # of a token's owner, requester and renewers
 _REMEDY = "restore it from a backup, or move it away to go on without delegation tokens"
 
 
@@ -45,10 +46,12 @@ class DelegationTokens:
         """As Kafka makes them."""
         return base64.urlsafe_b64encode(self._new_id()).decode().rstrip("=")
 
-    def check_room(self) -> None:
-        """Raises Refusal: DELEGATION_TOKEN_AUTH_DISABLED without a secret, POLICY_VIOLATION for more than `MAX_TOKENS`."""
+    def check_room(self, token: DelegationToken) -> None:
+        """For one more. Raises Refusal: DELEGATION_TOKEN_AUTH_DISABLED without a secret, POLICY_VIOLATION for more than
+        `MAX_TOKENS`, or names longer than `MAX_NAMES_LENGTH`."""
         self.limits.check_enabled()
-        if len(self._by_id) >= MAX_TOKENS:
+        names = sum(len(one.name) for one in (token.owner, token.requester, *token.renewers))
+        if len(self._by_id) >= MAX_TOKENS or names > MAX_NAMES_LENGTH:
             raise Refusal(ErrorCode.POLICY_VIOLATION)
 
     def put(self, token_id: str, token: DelegationToken | None) -> None:

@@ -1,8 +1,7 @@
 """What client quotas do: they throttle. A response goes out at once with its throttle_time_ms, and the connection is muted for
 as long (KIP-219). Without a quota nothing is measured.
 
-A Fetch whose bytes are over consumer_byte_rate has no records; where its time is over request_percentage it keeps them, while
-Kafka leaves them out then too.
+A Fetch over its consumer_byte_rate or its request_percentage has no records.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ PRODUCED, FETCHED, HANDLED, CONNECTED, MUTATED = (
     "connection_creation_rate",
     "controller_mutation_rate",
 )
-# Between brokers; and what leads to a session.
-EXEMPT = frozenset({4, 5, 6, 7, 27, 17, 36})
+# Between brokers; what leads to a session; and Fetch, whose time `fetched` has.
+EXEMPT = frozenset({4, 5, 6, 7, 27, 17, 36, FETCH})
 
 
 class Throttling:
@@ -37,7 +36,7 @@ class Throttling:
         self, quotas: ClientQuotas, windows: int, window_ms: int = WINDOW_MS, mutations_s: int = WINDOWS
     ) -> None:
         self._quotas = quotas
-        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._buckets: dict[int, TokenBucket] = {}  # as `Rates` has them
         self._mutations_s = mutations_s
         self._kept_s = (windows - 1) * window_ms // 1_000
         self._rates = {key: Rates(windows, window_ms) for key in (PRODUCED, FETCHED, HANDLED, CONNECTED)}
@@ -72,17 +71,19 @@ class Throttling:
 
     def handled(self, api_key: int, call: Call, took_s: float, now_ms: int) -> int:
         """How long to throttle (ms) for the time that a request has taken: a percentage of one processor."""
-        if api_key in EXEMPT:
-            return 0
+        return 0 if api_key in EXEMPT else self._handled(call, took_s, now_ms)
+
+    def _handled(self, call: Call, took_s: float, now_ms: int) -> int:
         return min(self._record(HANDLED, call, took_s * 100, now_ms), self._longest_ms)
 
     def sent(self, call: Call, size: int, now_ms: int) -> int:
         """How long to throttle (ms) for the bytes of the response to a ShareFetch: its records are acquired, and sent."""
         return self._record(FETCHED, call, size, now_ms)
 
-    def fetched(self, call: Call, size: int, now_ms: int) -> int:
-        """How long to throttle (ms) for the bytes of the response to a Fetch; then they are not sent, and do not count."""
-        throttle_ms = self._record(FETCHED, call, size, now_ms)
+    def fetched(self, call: Call, size: int, took_s: float, now_ms: int) -> int:
+        """How long to throttle (ms) for the bytes of the response to a Fetch, or for its time; then the records are not sent,
+        and do not count (KafkaApis.handleFetchRequest)."""
+        throttle_ms = max(self._record(FETCHED, call, size, now_ms), self._handled(call, took_s, now_ms))
         if throttle_ms:
             self._record(FETCHED, call, -size, now_ms)
         return throttle_ms
@@ -96,12 +97,12 @@ class Throttling:
         """What a request may create or delete."""
         limit, bucket = self._limit(MUTATED, call), None
         if limit is not None:
-            burst = limit.rate * self._mutations_s
-            bucket = self._buckets.get(limit.shared_by)
+            burst, number = limit.rate * self._mutations_s, hash(limit.shared_by)
+            bucket = self._buckets.get(number)
             if bucket is None or (bucket.rate, bucket.burst) != (limit.rate, burst):
                 if len(self._buckets) >= MOST_REMEMBERED:
                     self._buckets.clear()
-                bucket = self._buckets[limit.shared_by] = TokenBucket(limit.rate, burst)
+                bucket = self._buckets[number] = TokenBucket(limit.rate, burst)
         return Mutations(bucket, now_ms, is_strict=call.api_version >= STRICT_SINCE[api_key])
 
     def connected(self, address: str, now_ms: int) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic as time_s
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.clients.throttling import FETCHED
 from coterie.broker.handlers.access.access import Access
 from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.logs.current_leaders import name_leaders
@@ -63,6 +63,7 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
         broker.clients.seen.fetched(call, now_ms)
     fetching = _Fetching(broker, request, fetch, call, _reads_committed(request))
     if fetching.in_turns:
+        fetching.took_s = 0.0  # in which others have turns too
         return broker.turns.run(_in_turns(fetching, now_ms))
     read, enough = fetching.read()
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
@@ -100,7 +101,7 @@ def _again(fetching: _Fetching) -> Work:
 @dataclass(slots=True)
 class _Fetching:
     """A Fetch request that is carried out, once or several times until there is enough. ``committed``: only what
-    transactions have decided is read."""
+    transactions have decided is read. ``took_s``: the time until it had to wait."""
 
     broker: FetchServices
     request: FetchRequest
@@ -108,6 +109,8 @@ class _Fetching:
     call: Call
     committed: bool
     appended_bytes: dict[PartitionKey, int] = field(default_factory=dict)  # of each log, when it was read
+    began_s: float = field(default_factory=time_s)
+    took_s: float | None = None
 
     @property
     def in_turns(self) -> bool:
@@ -204,12 +207,13 @@ class _Fetching:
         return data
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
-        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty,
-        and nothing counts as fetched, where its bytes are over the client's quota: KafkaApis.handleFetchRequest."""
+        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty where
+        the client is over a quota."""
         throttling = self.broker.clients.throttling
-        if throttling.limits(FETCHED) and is_consumer(self.request):
-            throttle_ms = throttling.fetched(self.call, size_of(self.fetch, read, self.call.api_version), now_ms)
-            if throttle_ms:
+        if throttling.is_active and is_consumer(self.request):
+            took_s = time_s() - self.began_s if self.took_s is None else self.took_s
+            size = size_of(self.fetch, read, self.call.api_version)
+            if throttle_ms := throttling.fetched(self.call, size, took_s, now_ms):
                 response = self.broker.fetch_sessions.throttled(self.fetch)
                 response.throttle_time_ms = throttle_ms
                 return response
@@ -249,7 +253,7 @@ class _Wait:
     """
 
     def __init__(self, fetching: _Fetching, read: Read) -> None:
-        self._fetching = fetching
+        self._fetching, fetching.took_s = fetching, time_s() - fetching.began_s
         broker, request = fetching.broker, fetching.request
         self.pending = Pending()
         self.pending.cancel = self._stop

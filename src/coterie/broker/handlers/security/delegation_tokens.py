@@ -66,7 +66,7 @@ def refused_creation(
 def handle_create_delegation_token(
     broker: ClientServices, request: CreateDelegationTokenRequest, call: Call
 ) -> Message | Pending:
-    """The response has the password of the token, its HMAC, which the broker does not keep. POLICY_VIOLATION: too many."""
+    """The response has the password of the token, its HMAC, which the broker does not keep. POLICY_VIOLATION: too many, or too long names."""
     tokens, requester = broker.clients.tokens, call.connection.principal
     owner = owner_of(request, requester)
     if not may_request(call.connection):
@@ -80,7 +80,7 @@ def handle_create_delegation_token(
     except Refusal as refusal:
         return refused_creation(owner, requester, refusal.code)
     try:
-        tokens.check_room()
+        tokens.check_room(token)
     except Refusal as refusal:
         return refused_creation(owner, requester, refusal.code, 0)
 
