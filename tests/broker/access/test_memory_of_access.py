@@ -1,5 +1,5 @@
-"""How much a broker's process grows by what users may have it remember of tokens, quotas and denials: each at its bound, with the
-longest names, in a process of its own."""
+"""How much a broker's process grows by what users may have it remember of tokens, quotas and denials: each at its bound, with
+the longest names, in a process of its own."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from coterie.broker.cluster.peers.connection import Address
 from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
+from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.controller import acl_nodes, nodes, token_nodes
 from coterie.controller.acl_changes import AclChanges, AclsRead
 from coterie.controller.acl_nodes import AclResource
@@ -105,7 +106,12 @@ class ControllerDriver:
         self._unread, self._is_read = {self._settings_task}, asyncio.Event()
         self._first_ids: asyncio.Future[None] | None = None
         self._channels = ControllerChannels(
-            config.broker_id, config.controller_socket_timeout_ms, self._address, self._responded, dial
+            config.broker_id,
+            config.controller_socket_timeout_ms,
+            self._address,
+            self._responded,
+            dial,
+            keeps_open=self._protocol != PLAINTEXT,
         )
         self._shutdowns: dict[int, list[ShutdownDecided]] = {}
         self._commands: dict[object, tuple[Command, Callable[[Response], None]]] = {}  # by token
@@ -225,7 +231,7 @@ class ControllerDriver:
         if controller_epoch:
             logger.info("broker %d is the controller, in epoch %d", self._broker_id, controller_epoch)
             return
-        self._channels.close_connections()
+        self._channels.close_idle()
         for broker in list(self._shutdowns):
             self._shutdown_decided(ShutdownAllowed(broker, error=ErrorCode.NOT_CONTROLLER))
         for token, (command, _) in list(self._commands.items()):  # one that was being carried out has no other response

@@ -28,7 +28,7 @@ from tests.broker.cluster.access.test_access_stories import Work
 pytestmark = pytest.mark.slow
 
 LASTS_S = 60.0
-IN_SYNC_S = 30.0  # until a broker that starts is in each ISR
+IN_SYNC_S = 8.0  # until a broker that starts is in each ISR
 BEGINNING = datetime.datetime.fromtimestamp(EPOCH_S, datetime.UTC)
 
 

@@ -1,4 +1,5 @@
-"""The controller's connections to brokers: one for each process of a broker, which stays open between requests."""
+"""The controller's connections to brokers with TLS or SASL: one for each process of a broker, which stays open between
+requests."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ class Streams:
         self.opened: list[_Stream] = []
         self.address: Address | None = ("broker-1", 9092)
         self.responses = 0
-        self.channels = ControllerChannels(2, 30_000, lambda _: self.address, self._responded, self._dial)
+        self.channels = ControllerChannels(
+            2, 30_000, lambda _: self.address, self._responded, self._dial, keeps_open=True
+        )
 
     async def _dial(self, host: str, port: int) -> PeerStream:
         self.opened.append(_Stream())
@@ -47,6 +50,8 @@ class _Stream(PeerStream):
         self.is_aborted = False
 
     async def exchange(self, request: bytes, timeout_s: float = 0.0) -> bytes:
+        if self._lost is not None:
+            raise self._lost
         correlation_id = int.from_bytes(request[8:12], "big")
         return encode_response(correlation_id, LeaderAndIsrResponse(), LEADER_AND_ISR_VERSION)[4:]
 
@@ -82,7 +87,7 @@ async def a_broker_that_is_gone(streams: Streams) -> None:
 
 async def a_resignation(streams: Streams) -> None:
     await streams.send()
-    streams.channels.close_connections()
+    streams.channels.close_idle()
     assert streams.opened[0].is_aborted
     await streams.send()
 

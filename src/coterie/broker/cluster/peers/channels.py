@@ -21,7 +21,8 @@ RETRY_S = 0.1
 class ControllerChannels:
     """Each request is repeated until it is answered or its broker has gone: ``address`` returns None once the broker is not
     registered under that epoch any more, or this broker is no longer the controller. ``responded`` gets each request with its
-    response."""
+    response. ``keeps_open``: connections stay open between requests, so that a broker whose certificate has expired since is
+    reached on."""
 
     def __init__(
         self,
@@ -30,12 +31,15 @@ class ControllerChannels:
         address: Callable[[ControlRequest], Address | None],
         responded: Callable[[ControlRequest, Message], None],
         dial: Dial = open_stream,
+        *,
+        keeps_open: bool = False,
     ) -> None:
         self._client_id, self._timeout_ms = f"controller-{broker_id}", timeout_ms
         self._address, self._responded, self._dial = address, responded, dial
         self._queues: dict[int, deque[ControlRequest]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._connections: dict[int, tuple[int, PeerConnection]] = {}  # by broker, with the epoch of its registration
+        self._keeps_open = keeps_open
+        self._kept: dict[int, tuple[int, PeerConnection]] = {}  # by broker, with the epoch of its registration
 
     def send(self, request: ControlRequest) -> None:
         """Returns at once."""
@@ -46,44 +50,42 @@ class ControllerChannels:
 
     async def _drain(self, broker: int) -> None:
         queue = self._queues[broker]
+        epoch, kept = self._kept.pop(broker, (0, None))
+        connection = kept or PeerConnection(self._client_id, self._timeout_ms, self._dial)
+        if epoch != queue[0].broker_epoch:
+            connection.close()  # to a process that has ended
+        responded = False
         try:
             while queue:
-                await self._send(queue[0])
+                epoch = queue[0].broker_epoch
+                responded = await self._send(connection, queue[0])
                 queue.popleft()
         finally:
+            if responded and self._keeps_open:
+                self._kept[broker] = epoch, connection
+            else:
+                connection.close()
             del self._tasks[broker]
 
-    async def _send(self, request: ControlRequest) -> None:
+    async def _send(self, connection: PeerConnection, request: ControlRequest) -> bool:
+        """False for one that is no longer to be sent."""
         message, response_type, version = encoding.message_of(request)
         while (address := self._address(request)) is not None:
             try:
-                response = await self._connection(request).request(address, message, response_type, version)
+                response = await connection.request(address, message, response_type, version)
             except PEER_FAILED as error:
                 logger.debug("%s to broker %d: %r", type(request).__name__, request.broker, error)
                 await asyncio.sleep(RETRY_S)
             else:
                 self._responded(request, response)
-                return
-        self._close_connection(request.broker)
+                return True
+        return False
 
-    def _connection(self, request: ControlRequest) -> PeerConnection:
-        """It stays open between requests: a broker whose certificate has expired, or whose login is refused by now, is reached
-        on. None to a process that has ended."""
-        epoch, connection = self._connections.get(request.broker, (None, None))
-        if connection is None or epoch != request.broker_epoch:
-            self._close_connection(request.broker)
-            connection = PeerConnection(self._client_id, self._timeout_ms, self._dial)
-            self._connections[request.broker] = request.broker_epoch, connection
-        return connection
-
-    def _close_connection(self, broker: int) -> None:
-        if broker in self._connections:
-            self._connections.pop(broker)[1].close()
-
-    def close_connections(self) -> None:
+    def close_idle(self) -> None:
         """This broker is the controller no longer."""
-        for broker in list(self._connections):
-            self._close_connection(broker)
+        for _, connection in self._kept.values():
+            connection.close()
+        self._kept.clear()
 
     async def close(self) -> None:
         """Ends the channels; requests without a response are dropped."""
@@ -91,4 +93,4 @@ class ControllerChannels:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.close_connections()
+        self.close_idle()

@@ -44,8 +44,7 @@ class PeerConnection:
             raise
 
     async def _opened(self, address: Address) -> PeerStream:
-        stream = self._stream
-        if stream is not None and (stream.is_lost or asyncio.get_running_loop().time() >= stream.retired_at_s):
+        if self._stream is not None and asyncio.get_running_loop().time() >= self._stream.retired_at_s:
             self.close()
         if self._stream is None:
             async with asyncio.timeout(self._timeout_s):

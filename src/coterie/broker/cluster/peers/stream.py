@@ -26,11 +26,6 @@ class PeerStream(FrameReceiver):
         self._lost: Exception | None = None
         self.retired_at_s = NEVER_S
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether it has ended, as of a peer that closes what is idle."""
-        return self._lost is not None
-
     async def exchange(self, request: bytes, timeout_s: float = NEVER_S) -> bytes:
         """The frame of the response, without its size. Raises OSError, TimeoutError after ``timeout_s`` too, and WireError for
         bytes that are not a frame."""

@@ -207,8 +207,8 @@ class _Fetching:
         return data
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
-        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty where
-        the client is over a quota."""
+        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty for
+        a client over its quota."""
         throttling = self.broker.clients.throttling
         if throttling.is_active and is_consumer(self.request):
             took_s = time_s() - self.began_s if self.took_s is None else self.took_s

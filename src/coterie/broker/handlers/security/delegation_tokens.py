@@ -66,7 +66,8 @@ def refused_creation(
 def handle_create_delegation_token(
     broker: ClientServices, request: CreateDelegationTokenRequest, call: Call
 ) -> Message | Pending:
-    """The response has the password of the token, its HMAC, which the broker does not keep. POLICY_VIOLATION: too many, or too long names."""
+    """The response has the password of the token, its HMAC, which the broker does not keep. POLICY_VIOLATION: too many tokens,
+    or too long names."""
     tokens, requester = broker.clients.tokens, call.connection.principal
     owner = owner_of(request, requester)
     if not may_request(call.connection):
