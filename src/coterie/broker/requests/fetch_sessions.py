@@ -182,15 +182,15 @@ class FetchSessions:
                 session.partitions[key] = partition
         return FetchResponse(session_id=session.session_id, responses=_by_topic(changed))
 
-    def throttled(self, fetch: Fetch) -> FetchResponse:
+    def throttled(self, fetch: Fetch, throttle_ms: int) -> FetchResponse:
         """The response in the place of `respond`'s to a client over its quota: without records, and as if nothing had been
         read. A session that was to begin does not."""
         session = fetch.session
         if session is None:
-            return FetchResponse(session_id=NO_SESSION)
+            return FetchResponse(throttle_ms, session_id=NO_SESSION)
         overtaken = session.epoch != fetch.epoch
         code = ErrorCode.INVALID_FETCH_SESSION_EPOCH if overtaken else ErrorCode.NONE
-        return FetchResponse(error_code=code, session_id=session.session_id)
+        return FetchResponse(throttle_ms, code, session.session_id)
 
     def _open(self, fetch: Fetch, read: Read, now_ms: int) -> int:
         if len(self._sessions) >= self.slots and not self._make_room(fetch.privileged, len(read), now_ms):

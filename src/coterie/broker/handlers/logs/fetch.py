@@ -92,8 +92,7 @@ def _in_turns(fetching: _Fetching, now_ms: int) -> Work:
 
 
 def _again(fetching: _Fetching) -> Work:
-    """After a wait: whatever there is by now."""
-    read, _ = yield from fetching.reading()
+    read, _ = yield from fetching.reading()  # whatever there is after the wait
     yield
     return fetching.response(read, fetching.broker.clock.now_ms())
 
@@ -207,16 +206,13 @@ class _Fetching:
         return data
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
-        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty for
-        a client over its quota."""
+        """With the leaders of partitions of other leaders or epochs (KIP-951). Empty for a client over its quota."""
         throttling = self.broker.clients.throttling
         if throttling.is_active and is_consumer(self.request):
             took_s = time_s() - self.began_s if self.took_s is None else self.took_s
             size = size_of(self.fetch, read, self.call.api_version)
             if throttle_ms := throttling.fetched(self.call, size, took_s, now_ms):
-                response = self.broker.fetch_sessions.throttled(self.fetch)
-                response.throttle_time_ms = throttle_ms
-                return response
+                return self.broker.fetch_sessions.throttled(self.fetch, throttle_ms)
         response = self.broker.fetch_sessions.respond(self.fetch, read, now_ms)
         if self.call.api_version >= LEADERS_FROM:
             self._name_leaders(response)
