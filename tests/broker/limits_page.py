@@ -153,7 +153,7 @@ LIMITS = (
     Limit(
         "users, client ids and addresses whose rates are remembered for quotas, of each kind",
         fixed=f"{MOST_REMEMBERED:,}",
-        beyond="all of that kind begin anew; four kinds take 75 MB",
+        beyond="all of that kind begin again; four kinds take 75 MB",
         kafka="no limit; each for an hour",
     ),
     Limit(

@@ -2,7 +2,7 @@
 
 OpenSSL's randomness is its own: a piece of such a connection is in the trace by its time, not by its bytes. OpenSSL's clock is
 the real one: while a world runs it looks at no date, and `SSLObject.do_handshake` compares the dates of the peer's own
-certificate (none of its authorities') with the world's clock. Whoever refuses a certificate by its dates sends no alert.
+certificate (none of its authorities') with the world's clock. Where a certificate is refused by its dates, no alert is sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random and mutated frames at a listener with SASL, before a login and after one, on many connections at once.
 
 A frame counts where the broker has read it: by its response, by that to the last frame of its connection, or by the end of
-the connection. Frames are drawn from a pool, some of them mutated anew: to make a frame takes longer than to refuse it.
+the connection. Frames are drawn from a pool, some of them mutated again: to make a frame takes longer than to refuse it.
 """
 
 from __future__ import annotations
