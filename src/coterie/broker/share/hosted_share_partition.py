@@ -83,7 +83,7 @@ class HostedSharePartition:
         refusal: Refusal | None = None
         if self.stage is ShareStage.LOADING:
             try:
-                self._take(states.read_state(response))
+                self._take(states.read_state(response, self.key.topic_id, self.key.partition))
                 self.stage = ShareStage.ACTIVE
             except Refusal as error:
                 refusal = error
@@ -170,7 +170,7 @@ class HostedSharePartition:
     def _written(self, write: StateWrite, response: WriteShareGroupStateResponse, done: Done) -> None:
         refusal: Refusal | None = None
         try:
-            states.check_written(response)
+            states.check_written(response, self.key.topic_id, self.key.partition)
         except Refusal as error:
             refusal = error
         self.state.written(write, self._driving.clock.now_ms(), kept=refusal is None)

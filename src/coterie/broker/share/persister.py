@@ -3,7 +3,7 @@ coordinator is on this broker or another (Kafka's Persister)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from coterie.share.partition import StateRange, StateWrite
@@ -72,13 +72,19 @@ def read_request(group_id: str, topic_id: bytes, partition: int, leader_epoch: i
     )
 
 
-def read_state(response: ReadShareGroupStateResponse) -> ReadState:
-    """What the coordinator has of the one partition. Raises Refusal."""
-    partitions = [partition for topic in response.results for partition in topic.partitions]
-    if len(partitions) != 1:
+def _only_row(results: Sequence[Any], topic_id: bytes, partition: int) -> Any:
+    """The row of the one partition. Raises Refusal: also UNKNOWN_SERVER_ERROR where the response has another one."""
+    rows = [(topic.topic_id, row) for topic in results for row in topic.partitions]
+    if len(rows) != 1 or rows[0][0] != topic_id or rows[0][1].partition != partition:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-    read = partitions[0]
-    _check(read.error_code, read.error_message)
+    row = rows[0][1]
+    _check(row.error_code, row.error_message)
+    return row
+
+
+def read_state(response: ReadShareGroupStateResponse, topic_id: bytes, partition: int) -> ReadState:
+    """What the coordinator has of the one partition. Raises Refusal."""
+    read = _only_row(response.results, topic_id, partition)
     ranges = [
         StateRange(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
         for batch in read.state_batches
@@ -105,9 +111,6 @@ def write_request(of: StateOf, write: StateWrite) -> WriteShareGroupStateRequest
     return WriteShareGroupStateRequest(of.group_id, [WrittenTopicState(of.topic_id, [partition])])
 
 
-def check_written(response: WriteShareGroupStateResponse) -> None:
+def check_written(response: WriteShareGroupStateResponse, topic_id: bytes, partition: int) -> None:
     """Raises Refusal where the state could not be written."""
-    partitions = [partition for topic in response.results for partition in topic.partitions]
-    if len(partitions) != 1:
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-    _check(partitions[0].error_code, partitions[0].error_message)
+    _only_row(response.results, topic_id, partition)
