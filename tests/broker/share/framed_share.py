@@ -118,17 +118,21 @@ class FramedShare(FramesBroker):
             of.appended()
 
     def fetch(self, member: str = "c1", *partitions: int, epoch: int = 0, topic: str = "t", **options: Any) -> Any:
-        """A ShareFetch of that member's session; the response, or what waits for it."""
-        fields = {
+        """A ShareFetch of that member's session; the response, or what waits for it. ``acks`` are of the first partition."""
+        fields: dict[str, Any] = {
             "max_wait_ms": 500,
             "min_bytes": 1,
             "max_bytes": 1 << 20,
             "max_records": 500,
             "batch_size": 500,
         } | options
+        group, acks = fields.pop("group", "g"), fields.pop("acks", ())
         rows = [ShareFetchPartition(partition) for partition in partitions]
+        rows += [ShareFetchPartition(0, [AcknowledgementBatch(first, last, [kind])]) for first, last, kind in acks]
         topics = [ShareFetchTopic(self.topic(topic), rows)] if rows else []
-        return self.begin(ShareFetchRequest("g", member, epoch, topics=topics, **fields), 2, self.connection_of(member))
+        return self.begin(
+            ShareFetchRequest(group, member, epoch, topics=topics, **fields), 2, self.connection_of(member)
+        )
 
     def connection_of(self, member: str) -> ClientConnection:
         if member not in self.client_connections:

@@ -143,7 +143,8 @@ def test_a_partition_that_is_dropped_while_it_is_loaded(how: str) -> None:
         case "deleted":
             broker.share.topics_deleted([broker.topics.by_name["t"]])
         case "disabled":
-            broker.share.disable()
+            broker.features.replace({"share.version": "0"})
+            broker.share.features_changed()
         case "empty":
             broker.share.group_is_empty("g")
     assert broker.share.start_offsets("g") == {}
