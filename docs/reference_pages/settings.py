@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSetting, Setting, Update, format_value
-from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from coterie.broker.settings.tables.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.client.settings.settings import CLIENT_SETTINGS, ClientSetting
 from coterie.client.settings.types import ADDRESSES, ASSIGNOR_LIST, OBJECTS, PARTITIONER
 from reference_pages.markdown import code, sentence, table, text

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.cli import main
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer
 from coterie.coordinator.journal.line import TOPIC as JOURNAL

@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any
 
 import coterie.client
-from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.client import Admin, Consumer, Producer
 from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, BrokerSettings, TopicConfig
-from coterie.broker.settings.resource_tables import (
+from coterie.broker.settings.tables.resource_tables import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     ClientMetricsConfig,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
-from coterie.controller import acl_nodes
-from coterie.controller.acl_changes import AclChanges, AclsRead
-from coterie.controller.acl_nodes import AclResource, resource_of
-from coterie.controller.notifications import KEPT_MS
+from coterie.controller.changes import acl_nodes
+from coterie.controller.changes.acl_changes import AclChanges, AclsRead
+from coterie.controller.changes.acl_nodes import AclResource, resource_of
+from coterie.controller.changes.notifications import KEPT_MS
 from coterie.zookeeper.operations import (
     ConnectionLost,
     Create,

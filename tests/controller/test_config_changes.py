@@ -4,14 +4,14 @@ ZkNodeChangeNotificationListenerTest)."""
 from __future__ import annotations
 
 from coterie.controller import nodes
-from coterie.controller.config_changes import (
+from coterie.controller.changes.config_changes import (
     GATHER_MS,
     READ_AT_ONCE,
     ConfigChanges,
     SettingsChanged,
     SettingsRead,
 )
-from coterie.controller.notifications import KEPT_MS
+from coterie.controller.changes.notifications import KEPT_MS
 from coterie.zookeeper.operations import ConnectionLost, List, SessionExpired, Write
 from tests.controller.notification_reader import FOREVER_MS, NotificationReader
 

@@ -6,9 +6,9 @@ import json
 
 from coterie.authentication.delegation_tokens import DelegationToken
 from coterie.authentication.principal import USER, Principal
-from coterie.controller import token_nodes
-from coterie.controller.notifications import KEPT_MS
-from coterie.controller.token_changes import TokenChanges, TokensRead
+from coterie.controller.changes import token_nodes
+from coterie.controller.changes.notifications import KEPT_MS
+from coterie.controller.changes.token_changes import TokenChanges, TokensRead
 from coterie.zookeeper.operations import (
     ConnectionLost,
     Delete,

@@ -27,7 +27,7 @@ from reference_pages.expansion import PARTS, expand
 import coterie.client
 from coterie.broker.requests.unserved import UNSERVED
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
-from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from coterie.broker.settings.tables.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.cli.parts.json_documents import json_documents
 from coterie.client import KafkaError
 from coterie.client.settings.settings import CLIENT_SETTINGS

@@ -20,8 +20,8 @@ from coterie.broker.transactions.transaction_verification import PartOfTransacti
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.fetching.position import Position
 from coterie.controller import isr_writer, machine, nodes, producer_id_blocks
+from coterie.controller.changes.config_changes import ConfigChanges
 from coterie.controller.commands import Command, TopicConfigured
-from coterie.controller.config_changes import ConfigChanges
 from coterie.controller.elected import deletion, election, office, reassignment, session
 from coterie.controller.elected.view import ControllerView
 from coterie.controller.machine import ControllerMachine

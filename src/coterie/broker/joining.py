@@ -30,7 +30,7 @@ from coterie.broker.transactions.transaction_requests import TransactionRequests
 from coterie.broker.transactions.transaction_verification import TransactionVerification
 from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.controller import nodes
-from coterie.controller.config_changes import SettingsChanged
+from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.replication.states import TopicPartition

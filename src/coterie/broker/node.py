@@ -31,7 +31,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
-from coterie.broker.settings.resource_tables import client_metrics_config
+from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.broker.share.archived_records import archived_lines, buried_line
 from coterie.broker.share.dead_letter_queue import LetterServices
 from coterie.broker.share.share_hosting import ShareHosting

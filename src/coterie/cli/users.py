@@ -169,7 +169,7 @@ def _users_of(file: Path) -> dict[str, dict[str, int]]:
 
 
 def _write(file: Path, lines: list[str]) -> None:
-    from coterie.testing.certificates import write_secret
+    from coterie.testing.security.certificates import write_secret
 
     try:
         write_secret(file, "".join(f"{line}\n" for line in lines).encode())

@@ -14,10 +14,10 @@ elsewhere, over its control API. `simulate` is a world in virtual time (`simulat
 
 from __future__ import annotations
 
-from coterie.testing.access_controls import allow
 from coterie.testing.control.remote_broker import RemoteBroker
 from coterie.testing.local_broker import LocalBroker
 from coterie.testing.local_proxy import LocalProxy
+from coterie.testing.security.access_controls import allow
 from coterie.testing.simulated import simulate
 from coterie.wire.errors import ErrorCode
 

@@ -31,9 +31,9 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.replication.states import PartitionState, TopicPartition
-from coterie.testing.acls_of_tests import alter_acls
 from coterie.testing.faults import Faults
 from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper
+from coterie.testing.security.acls_of_tests import alter_acls
 from coterie.wire.declaration import Message
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, List, Operation, Read, Znode

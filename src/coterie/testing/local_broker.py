@@ -17,7 +17,7 @@ from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.producer.partition_counts import checked_partition
@@ -27,15 +27,15 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
 from coterie.records.encoding import encode_batch
-from coterie.testing.access_controls import AccessControls
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import ClusterControls
 from coterie.testing.fault_controls import FaultControls
 from coterie.testing.faults import Faults
 from coterie.testing.group_controls import GroupControls
-from coterie.testing.local_security import OWN_USER, LocalSecurity
 from coterie.testing.loop_thread import START_S, WAIT_S, LoopThread
+from coterie.testing.security.access_controls import AccessControls
+from coterie.testing.security.local_security import OWN_USER, LocalSecurity
 from coterie.text.addresses import format_address, parse_address
 from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode, Refusal

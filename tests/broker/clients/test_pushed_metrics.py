@@ -17,7 +17,7 @@ from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.clients.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection, Software
-from coterie.broker.settings.resource_tables import client_metrics_config
+from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.broker.web.http import HttpServer
 from coterie.cli import main
 from coterie.client.blocking import BlockingAdmin

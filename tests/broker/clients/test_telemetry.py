@@ -9,7 +9,7 @@ import pytest
 from coterie.broker.clients.telemetry import NO_INSTANCE, Push, Subscription, Telemetry
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection, Software
-from coterie.broker.settings.resource_tables import client_metrics_config
+from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.clients.get_telemetry_subscriptions import (

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.settings.broker_settings import BrokerSettings
-from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic
 from coterie.broker.settings.setting import Update
-from coterie.broker.settings.topic_table import TOPIC_SETTINGS
+from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.tables.topic_table import TOPIC_SETTINGS
 from coterie.configuration import Kind
 from coterie.wire.errors import ErrorCode, Refusal
 

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.broker.settings import BrokerSettings, SettingError, Source
 from coterie.broker.settings.broker_settings import COORDINATOR_SETTINGS
-from coterie.broker.settings.broker_table import BrokerConfig
+from coterie.broker.settings.tables.broker_table import BrokerConfig
 from coterie.coordinator.outcome import CoordinatorConfig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.client import (
     Acl,
     AclFilter,

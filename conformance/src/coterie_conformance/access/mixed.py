@@ -8,8 +8,8 @@ from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceTyp
 from coterie.broker.cluster.acl_nodes import AclNodes
 from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
 from coterie.client.admin.admin import Admin
-from coterie.controller import acl_nodes
-from coterie.controller.acl_nodes import AclResource
+from coterie.controller.changes import acl_nodes
+from coterie.controller.changes.acl_nodes import AclResource
 from coterie.text.addresses import format_address
 from coterie.zookeeper.operations import List, Read, Znode
 from coterie_conformance.everything.judge import Address

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
 from coterie.authorizer.authorizer import Authorizer, Ruling
-from coterie.broker.settings.broker_table import BrokerConfig
+from coterie.broker.settings.tables.broker_table import BrokerConfig
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile

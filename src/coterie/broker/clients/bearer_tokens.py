@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from coterie.authentication.oauthbearer import InvalidToken, TokenClaims
-from coterie.broker.settings.security_table import SecurityConfig
+from coterie.broker.settings.tables.security_table import SecurityConfig
 from coterie.configuration import SettingError
 from coterie.runtime.extras import require
 

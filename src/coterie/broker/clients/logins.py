@@ -15,7 +15,7 @@ from coterie.broker.clients.delegation_tokens import DelegationTokens
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.users_file import UsersFiles
 from coterie.broker.settings import BrokerSettings, SettingError
-from coterie.broker.settings.security_table import SecurityConfig
+from coterie.broker.settings.tables.security_table import SecurityConfig
 
 if TYPE_CHECKING:
     from coterie.authentication.scram import Account

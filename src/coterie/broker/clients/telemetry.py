@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.broker.requests.calls import Call
-from coterie.broker.settings.resource_tables import ClientMetricsConfig
+from coterie.broker.settings.tables.resource_tables import ClientMetricsConfig
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384

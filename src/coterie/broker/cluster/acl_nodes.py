@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from coterie.authorizer.acls import Acl
-from coterie.controller import acl_nodes
-from coterie.controller.acl_nodes import AclResource
+from coterie.controller.changes import acl_nodes
+from coterie.controller.changes.acl_nodes import AclResource
 from coterie.zookeeper.operations import BadVersion, Create, Delete, NodeExists, NoNode, Operation, Read, Write, Znode
 
 

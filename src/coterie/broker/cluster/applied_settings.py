@@ -13,10 +13,10 @@ from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
 from coterie.broker.settings.changes import check_dynamic
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
-from coterie.broker.settings.resource_tables import check_group_settings, client_metrics_config
+from coterie.broker.settings.tables.resource_tables import check_group_settings, client_metrics_config
 from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes
-from coterie.controller.config_changes import SettingsChanged
+from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.wire.errors import Refusal
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,12 @@ from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
 from coterie.broker.settings.listeners import PLAINTEXT
-from coterie.controller import acl_nodes, nodes, token_nodes
-from coterie.controller.acl_changes import AclChanges, AclsRead
-from coterie.controller.acl_nodes import AclResource
+from coterie.controller import nodes
+from coterie.controller.changes import acl_nodes, token_nodes
+from coterie.controller.changes.acl_changes import AclChanges, AclsRead
+from coterie.controller.changes.acl_nodes import AclResource
+from coterie.controller.changes.config_changes import ConfigChanges, SettingsChanged, SettingsRead, StartRead
+from coterie.controller.changes.token_changes import TokenChanges, TokensRead
 from coterie.controller.commands import (
     AlterReassignments,
     Command,
@@ -36,7 +39,6 @@ from coterie.controller.commands import (
     refusal,
 )
 from coterie.controller.config import ControllerConfig
-from coterie.controller.config_changes import ConfigChanges, SettingsChanged, SettingsRead, StartRead
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import BlockRefused, ProducerIdBlocks, ProducerIdsExhausted
@@ -49,7 +51,6 @@ from coterie.controller.requests import (
     ShutdownAllowed,
     StopReplica,
 )
-from coterie.controller.token_changes import TokenChanges, TokensRead
 from coterie.replication.states import TopicPartition, WriteIsr
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of

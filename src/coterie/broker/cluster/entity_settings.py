@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from coterie.controller import nodes
-from coterie.controller.config_changes import SettingsChanged
+from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Corrupt, Create, List, NodeExists, Operation, Read, Write, Znode
 

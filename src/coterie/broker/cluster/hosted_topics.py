@@ -11,7 +11,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.topic import Partition, internal_partitions
 from coterie.broker.storage.topics import Topics
-from coterie.controller.config_changes import SettingsChanged
+from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.log.files.findings import UnreadableFile
 from coterie.replication.partition import Replica
 from coterie.replication.states import ReplicaError, ReplicaLog, ReplicaRefusal, TopicPartition

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from coterie.authentication.delegation_tokens import DelegationToken
-from coterie.controller import token_nodes
+from coterie.controller.changes import token_nodes
 from coterie.zookeeper.operations import Create, Delete, NoNode, Operation, Write, ZooKeeperError
 
 logger = logging.getLogger(__name__)

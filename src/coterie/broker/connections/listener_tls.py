@@ -8,7 +8,7 @@ import ssl
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.listeners import Listener
-from coterie.broker.settings.security_table import SecurityConfig
+from coterie.broker.settings.tables.security_table import SecurityConfig
 from coterie.configuration import SettingError
 from coterie.runtime.tls_stores import KeyStore, StoreError, TrustStore
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
-from coterie.broker.settings.broker_table import BROKER_SETTINGS, BrokerConfig
 from coterie.broker.settings.listeners import client_listeners
 from coterie.broker.settings.properties import (
     ServerProperties,
@@ -12,7 +11,8 @@ from coterie.broker.settings.properties import (
     server_properties,
 )
 from coterie.broker.settings.setting import BrokerSetting, Update
-from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig, TopicSetting
+from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS, BrokerConfig
+from coterie.broker.settings.tables.topic_table import TOPIC_SETTINGS, TopicConfig, TopicSetting
 from coterie.configuration import Kind, Setting, SettingError, format_value
 
 __all__ = [

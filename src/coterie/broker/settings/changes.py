@@ -13,9 +13,9 @@ from enum import IntEnum
 from typing import Any
 
 from coterie.broker.settings.broker_settings import BrokerSettings
-from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.security_table import unprefixed
 from coterie.broker.settings.setting import BrokerSetting, Update
+from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.tables.security_table import unprefixed
 from coterie.configuration import LONG, Kind, Setting, SettingError, at_least
 from coterie.wire.errors import ErrorCode, Refusal
 

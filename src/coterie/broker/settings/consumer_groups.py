@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
-from coterie.broker.settings.broker_table import KAFKA_ASSIGNORS, BrokerConfig
-from coterie.broker.settings.share_table import ShareConfig
-from coterie.broker.settings.streams_table import StreamsConfig
+from coterie.broker.settings.tables.broker_table import KAFKA_ASSIGNORS, BrokerConfig
+from coterie.broker.settings.tables.share_table import ShareConfig
+from coterie.broker.settings.tables.streams_table import StreamsConfig
 from coterie.configuration import SettingError
 from coterie.configuration.value_types import INT, LIST
 from coterie.coordinator.outcome import CoordinatorConfig

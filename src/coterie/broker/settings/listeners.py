@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.broker.settings.broker_settings import BrokerSettings
-from coterie.broker.settings.broker_table import BrokerConfig
-from coterie.broker.settings.security_table import PROTOCOLS
+from coterie.broker.settings.tables.broker_table import BrokerConfig
+from coterie.broker.settings.tables.security_table import PROTOCOLS
 from coterie.configuration import SettingError
 from coterie.text.addresses import format_address
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.security_table import listener_setting
+from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.tables.security_table import listener_setting
 from coterie.configuration import SettingError, nearest
 from coterie.text.quantity import listed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from coterie.broker.settings.share_table import ShareConfig
+from coterie.broker.settings.tables.share_table import ShareConfig
 from coterie.configuration.value_types import BOOLEAN, INT
 from coterie.share.partition import ShareLimits
 

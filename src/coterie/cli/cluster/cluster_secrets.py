@@ -17,8 +17,8 @@ from coterie.authentication.credentials import MIN_ITERATIONS
 from coterie.authentication.scram import credential_of, salted
 from coterie.broker.clients.users_file import line_of
 from coterie.broker.settings import read_properties
-from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
-from coterie.testing.certificates import AUTHORITY, KEYS, make_certificates, write_secret
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
+from coterie.testing.security.certificates import AUTHORITY, KEYS, make_certificates, write_secret
 
 PROTOCOL, MECHANISM = "SASL_SSL", "SCRAM-SHA-512"
 BROKERS_USER, ADMINISTRATOR = "broker", "admin"

@@ -18,10 +18,10 @@ from coterie.client.consumer.consumer import Consumer
 from coterie.client.errors import SslAuthenticationError
 from coterie.client.producer.producer import Producer
 from coterie.simulation.escapes import EPOCH_S
-from coterie.testing.certificates import write_secret
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.faults import Faults
 from coterie.testing.local_broker import DEFAULTS
+from coterie.testing.security.certificates import write_secret
 from coterie.testing.simulated import SimulatedWorld, _BrokerProcess
 from tests.broker.cluster.access.test_access_stories import Work
 

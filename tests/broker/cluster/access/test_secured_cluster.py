@@ -12,8 +12,8 @@ from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternT
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.peers.secured import peer_security
 from coterie.broker.settings import BrokerSettings, SettingError
-from coterie.broker.settings.broker_table import KAFKA_AUTHORIZERS
 from coterie.broker.settings.listeners import check_for_cluster, client_listeners
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.client.admin.admin import Admin
 from coterie.client.connection.connection import Connection
 from coterie.client.consumer.consumer import Consumer

@@ -11,7 +11,7 @@ from coterie.broker.process.loggers import check_level, logger_levels, set_level
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
 from coterie.broker.settings.kept_configs import ResourceType
-from coterie.broker.settings.resource_tables import (
+from coterie.broker.settings.tables.resource_tables import (
     CLIENT_METRICS_SETTINGS,
     check_group_settings,
     check_patterns,

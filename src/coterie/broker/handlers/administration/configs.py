@@ -22,7 +22,7 @@ from coterie.broker.settings import (
     format_value,
 )
 from coterie.broker.settings.kept_configs import ResourceType
-from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from coterie.broker.settings.tables.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.storage.topic import check_name
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

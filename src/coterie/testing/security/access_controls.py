@@ -15,9 +15,9 @@ from coterie.authorizer.acls import (
     PatternType,
     Permission,
 )
-from coterie.testing.acls_of_tests import ACL_TYPES, alter_acls
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.loop_thread import WAIT_S
+from coterie.testing.security.acls_of_tests import ACL_TYPES, alter_acls
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker

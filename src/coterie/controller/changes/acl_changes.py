@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from coterie.authorizer.acls import Acl, PatternType
-from coterie.controller import acl_nodes
-from coterie.controller.acl_nodes import AclResource
-from coterie.controller.notifications import NotificationScript
+from coterie.controller.changes import acl_nodes
+from coterie.controller.changes.acl_nodes import AclResource
+from coterie.controller.changes.notifications import NotificationScript
 from coterie.machines.script import Steps, Wait
 from coterie.zookeeper.operations import Corrupt, List, Read, Znode
 

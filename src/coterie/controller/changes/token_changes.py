@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coterie.authentication.delegation_tokens import DelegationToken
-from coterie.controller import token_nodes
-from coterie.controller.notifications import NotificationScript
+from coterie.controller.changes import token_nodes
+from coterie.controller.changes.notifications import NotificationScript
 from coterie.machines.script import Steps, Wait
 from coterie.zookeeper.operations import Corrupt, List, Read, Znode
 

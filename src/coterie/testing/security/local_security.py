@@ -12,7 +12,7 @@ from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
 from coterie.authentication.scram import salted
 from coterie.broker.clients.scram_credentials import Credential, Mechanism
 from coterie.client.security import Security
-from coterie.testing.certificates import AUTHORITY, KEYS, make_certificates
+from coterie.testing.security.certificates import AUTHORITY, KEYS, make_certificates
 
 OWN_USER = "coterie-testing"  # of the requests of `LocalBroker`
 _LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

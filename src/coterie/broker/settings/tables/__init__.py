@@ -1,0 +1,1 @@
+"""The tables of settings, with Kafka's names, kinds and defaults."""

@@ -1,0 +1,1 @@
+"""Security in tests: certificates made on the spot, users, ACLs and denials."""
