@@ -159,6 +159,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "memory": lambda folder: _beside("memory", folder),
     "load": lambda folder: _load(folder),
     "observer": lambda folder: _observer(folder),
+    "proxy": lambda folder: _proxy(folder),
     "history": lambda folder: _history(folder),
     "churn": lambda folder: _churn(folder),
     "command-line": lambda folder: _command_line(folder),
@@ -192,6 +193,12 @@ def _observer(folder: Path) -> Iterable[Measurement]:
     from coterie_conformance.bench.observer import observer
 
     return observer(folder)
+
+
+def _proxy(folder: Path) -> Iterable[Measurement]:
+    from coterie_conformance.bench.proxy import proxy_rows
+
+    return proxy_rows(folder)
 
 
 def _history(folder: Path) -> Iterable[Measurement]:

@@ -26,6 +26,7 @@ PART_NAMES = (
     "clients",
     "load",
     "observer",
+    "proxy",
     "history",
     "churn",
     "command-line",
@@ -36,7 +37,7 @@ PART_NAMES = (
     "cluster",
 )
 # The others take minutes; clients wants the peers (`./run setup`), the last six java and mvn.
-BY_DEFAULT = PART_NAMES[:-11]
+BY_DEFAULT = PART_NAMES[:-12]
 
 ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
 
@@ -51,6 +52,7 @@ Examples:
                                                our client's CPU beside that of another checkout
   coterie-conformance bench --part load                    ten million records of __consumer_offsets
   coterie-conformance bench --part observer                an observer of 10,000 groups with 100,000 members
+  coterie-conformance bench --part proxy                   what a proxy adds to a request, and the bytes that it passes on
   coterie-conformance bench --part history                 group history over 5 and 50 million commits
   coterie-conformance bench --part churn                   five minutes of clients that come and go: what is left open
   coterie-conformance bench --part command-line            produce and consume beside Kafka's console tools and kcat
