@@ -48,6 +48,14 @@ def test_a_static_member_is_missed_for_its_pause_and_nothing_else_moves() -> Non
     assert 2.0 <= cost.unowned_s.lowest <= cost.unowned_s.highest < 2.1
 
 
+def test_partitions_of_a_lone_member_are_unowned_while_it_is_away() -> None:
+    for removal in ("leave", "kill"):
+        static = changed(TODAY, static=True, protocol=None, session_timeout_ms=None)
+        cost = predicted(static, deploy=replace(DEPLOY, removal=removal), group=replace(GROUP, members=1)).costs
+        assert cost[0].unowned_s.lowest >= 2.0  # of which 2 s are the pause
+        assert 2.0 <= cost[1].unowned_s.lowest <= cost[1].unowned_s.highest < 2.2
+
+
 def test_a_kill_costs_duplicates_in_proportion_to_the_rate_of_records() -> None:
     kill = replace(DEPLOY, removal="kill")
     (slow,) = predicted(deploy=kill).costs

@@ -5,10 +5,11 @@ of the study. A prediction is a function of (group, deploy, settings, seeds) and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from coterie.assignors import is_cooperative
+from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.run import run
@@ -90,6 +91,17 @@ class Alternative:
     change: str
 
 
+class DeployedOwnership(Ownership):
+    """A deploy takes partitions from a lone member too: they are unowned while the group is empty."""
+
+    def came(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        for partition in partitions:
+            self.unowned_since_ms.setdefault(partition, now_ms)
+
+    def emptied(self, now_ms: int) -> None:
+        """They stay unowned."""
+
+
 def predict(
     group: DeployedGroup,
     deploy: Deploy,
@@ -114,7 +126,7 @@ def _cost(
 ) -> PredictedCost:
     plan, runs = _plan(group, deploy, option.setting, restarts), list[Measures]()
     for seed in seeds:
-        runs.append(run(option.setting, plan, seed, checks=False))
+        runs.append(run(option.setting, plan, seed, checks=False, meter=DeployedOwnership()))
         ran(1)
     scale = group.members / max(restarts, 1)
 

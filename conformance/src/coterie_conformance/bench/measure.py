@@ -196,7 +196,7 @@ def _observer(folder: Path) -> Iterable[Measurement]:
 
 
 def _proxy(folder: Path) -> Iterable[Measurement]:
-    from coterie_conformance.bench.proxy import proxy_rows
+    from coterie_conformance.proxy.overhead import proxy_rows
 
     return proxy_rows(folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.study.course import StudyCourse
 from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.measures import Measures
@@ -12,9 +13,11 @@ PHASE_MS = 30_000
 PATIENCE_MS = 900_000
 
 
-def run(setting: StudySetting, plan: Plan, seed: int, *, checks: bool = True) -> Measures:
+def run(
+    setting: StudySetting, plan: Plan, seed: int, *, checks: bool = True, meter: Ownership | None = None
+) -> Measures:
     """Raises AssertionError where ``checks`` and a rule of the laboratory is broken; the measures are the same without."""
-    return _Run(setting, plan, seed, checks=checks).measures()
+    return _Run(setting, plan, seed, checks=checks, meter=meter).measures()
 
 
 class _Run(StudyCourse):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie_conformance.bench.proxy import proxy_rows
+from coterie_conformance.proxy.overhead import proxy_rows
 
 
 @pytest.mark.slow
