@@ -24,6 +24,8 @@ REMEDIES: dict[E, str] = {
     E.STREAMS_INVALID_TOPOLOGY: "Compare the topology with the message; a changelog's number of partitions must be 0.",
     E.STREAMS_INVALID_TOPOLOGY_EPOCH: "Send the epoch of the topology that the group has.",
     E.STREAMS_TOPOLOGY_FENCED: "Restart the application with the group's newer topology.",
+    E.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: "Look into the message; it is of the broker's plugin for descriptions.",
+    E.CONTROLLER_ID_NOT_REGISTERED: "Name a controller of the quorum; `kafka-metadata-quorum.sh describe` lists them.",
     E.GROUP_DELETION_FAILED: "Look into the message of the result and the log of the group's coordinator.",
     E.OFFSET_OUT_OF_RANGE: "Seek; a consumer does so by auto.offset.reset.",
     E.UNKNOWN_TOPIC_OR_PARTITION: "Check the name, or wait until the topic is created; clients look it up again.",

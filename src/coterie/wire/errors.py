@@ -152,6 +152,8 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132, False, "the topology's epoch is older than the group's"
     SHARE_SESSION_LIMIT_REACHED = 133, True, "the broker has as many share sessions as it may have"
     GROUP_DELETION_FAILED = 134, False, "the group could not be deleted; the message of its result says why"
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, False, "the description of the topology could not be kept"
+    CONTROLLER_ID_NOT_REGISTERED = 136, False, "no controller with that id is registered"
 
 
 # After these, also where no response came, a client looks the coordinator up again.

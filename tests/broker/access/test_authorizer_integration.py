@@ -8,6 +8,7 @@ from coterie.authorizer.acls import CLUSTER_NAME, AclOperation
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest
+from coterie.wire.messages.brokers.unregister_controller import UnregisterControllerRequest
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -72,7 +73,11 @@ def test_epochs_of_leaders_by_the_cluster() -> None:
     assert DENIED not in errors_of(broker.ask("alice", request, 3))
 
 
-@pytest.mark.parametrize("request_", [UnregisterBrokerRequest(1), UpdateFeaturesRequest()], ids=["broker", "features"])
+@pytest.mark.parametrize(
+    "request_",
+    [UnregisterBrokerRequest(1), UnregisterControllerRequest(1), UpdateFeaturesRequest()],
+    ids=["broker", "controller", "features"],
+)
 def test_a_change_of_the_cluster_is_refused_with_a_text(request_: Message) -> None:
     """ControllerApis: the response has the text of ClusterAuthorizationException."""
     response = RestrictedBroker().ask("alice", request_, 0)

@@ -41,7 +41,7 @@ Need = tuple[AclOperation, AclResourceType]
 _READ_GROUP, _WRITE_ID = (_O.READ, GROUP), (_O.WRITE, TRANSACTIONAL_ID)
 _OF_CLUSTER = {
     _O.CLUSTER_ACTION: (4, 5, 6, 7, 83, 84, 85, 86, 87),
-    _O.ALTER: (27, 30, 31, 34, 43, 45, 51, 57, 64),
+    _O.ALTER: (27, 30, 31, 34, 43, 45, 51, 57, 64, 94),
     _O.DESCRIBE: (29, 35, 46, 50, 30001),
     _O.DESCRIBE_CONFIGS: (48, 74),
     _O.ALTER_CONFIGS: (49,),
@@ -86,6 +86,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     92: ((_O.DELETE, GROUP), (_O.READ, TOPIC)),
     88: (_READ_GROUP, (_O.DESCRIBE, TOPIC)),
     89: ((_O.DESCRIBE, GROUP),),
+    93: (_READ_GROUP,),
     30000: ((_O.DESCRIBE, GROUP),),
 }
 FILTERS = {16, 60, 66}  # ListGroups, DescribeCluster, ListTransactions show what is allowed

@@ -11,6 +11,10 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
 from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.brokers.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.connections.test_server import broker, run
 
@@ -71,6 +75,20 @@ def test_kinds_are_counted_up_to_a_limit() -> None:
     assert (len(unserved.counts), unserved.counts[OTHERS]) == (KINDS_KEPT + 1, 5)
     unserved.add(call, 55)
     assert unserved.counts[UnservedRequest("c", "DescribeQuorum", 99)] == 2
+
+
+@pytest.mark.parametrize(("controller_id", "code"), [(1, 42), (2, 136), (-1, 136)])
+def test_no_controller_can_be_unregistered(controller_id: int, code: int) -> None:
+    """QuorumController's unregisterController: not the active one, and no other is registered"""
+
+    async def story() -> None:
+        async with broker() as connect:
+            request = UnregisterControllerRequest(controller_id)
+            response = await (await connect()).ask(request, UnregisterControllerResponse, 0)
+            assert response.error_code == code
+            assert response.error_message.startswith("Controller ")
+
+    run(story)
 
 
 @pytest.mark.parametrize(("broker_id", "code"), [(1, 42), (2, 102), (-1, 102)])

@@ -19,8 +19,11 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from coterie.wire.messages.settings.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from coterie.wire.messages.streams.streams_group_describe import StreamsGroupDescribeRequest
+from coterie.wire.messages.streams.streams_group_describe import StreamsGroupDescribeRequest, TopologyDescription
 from coterie.wire.messages.streams.streams_group_heartbeat import Subtopology, Topology
+from coterie.wire.messages.streams.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tests.awaiting import until_in_thread
 from tests.broker.groups.streams_members import AT_ONCE, StreamsThread, settle, streams_broker
@@ -132,6 +135,17 @@ def test_nothing_is_asked_of_a_plugin(socket: BrokerSocket) -> None:
     assert (group.topology_description, group.topology_description_status) == (None, 1)
     assert described(socket).topology_description_status == 0
     assert described(socket, "").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_description_of_a_topology_has_no_plugin(socket: BrokerSocket) -> None:
+    """testStreamsGroupTopologyDescriptionUpdateReturnsUnsupportedVersionWhenNoPluginConfigured"""
+    request = StreamsGroupTopologyDescriptionUpdateRequest("app", "a", 0, TopologyDescription([], []))
+    response = socket.request(request)
+    text = "The broker has no streams group topology description plugin configured."
+    assert (response.error_code, response.error_message) == (ErrorCode.UNSUPPORTED_VERSION, text)
+    socket.request(UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("streams.version", 0, upgrade_type=2)]))
+    response = socket.request(request)
+    assert (response.error_code, response.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
 
 
 def test_an_empty_name_of_a_group_is_refused_in_a_description(socket: BrokerSocket) -> None:

@@ -40,9 +40,8 @@ Recognise = Callable[[DifferingPart], bool]
 NOT_SERVED = {
     **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
     **dict.fromkeys(
-        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82, 94), "inside KRaft: its quorum and controllers"
+        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82), "inside KRaft: its quorum and controllers"
     ),
-    93: "descriptions of topologies (KIP-1331), for a plugin in Java",
 }
 # Versions of a served api that Kafka serves and coterie does not, by api key.
 NOT_IN_THIS_VERSION = {

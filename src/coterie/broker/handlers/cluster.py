@@ -31,6 +31,10 @@ from coterie.wire.messages.brokers.describe_cluster import (
     DescribeClusterResponse,
 )
 from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.brokers.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.groups.find_coordinator import (
     Coordinator,
@@ -281,10 +285,22 @@ def _is_share_key(key: str) -> bool:
     return True
 
 
+def handle_unregister_controller(
+    broker: ClusterServices, request: UnregisterControllerRequest, call: Call
+) -> UnregisterControllerResponse:
+    """The active controller cannot be unregistered, as in Kafka; there is no quorum with others."""
+    if request.controller_id == broker.cluster.controller_id:
+        text = "Controller cannot unregister itself while it is active."
+        return UnregisterControllerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
+    text = f"Controller ID {request.controller_id} is not currently registered."
+    return UnregisterControllerResponse(error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED, error_message=text)
+
+
 HANDLERS: dict[int, Handler] = {
     3: handle_metadata,
     10: handle_find_coordinator,
     18: handle_api_versions,
     60: handle_describe_cluster,
     64: handle_unregister_broker,
+    94: handle_unregister_controller,
 }

@@ -48,4 +48,6 @@ FIRST_KAFKA: dict[int, str] = {
     90: "4.1",  # DescribeShareGroupOffsets
     91: "4.1",  # AlterShareGroupOffsets
     92: "4.1",  # DeleteShareGroupOffsets
+    93: "4.4",  # StreamsGroupTopologyDescriptionUpdate, KIP-1331
+    94: "4.4",  # UnregisterController
 }

@@ -216,6 +216,7 @@ DOMAINS: dict[str, Domain] = {
     "operation": always(3, unknown=0, any=1),
     "permission_type": always(3, unknown=0, any=1),
     "UnregisterBroker.broker_id": always(9, negative=-1),
+    "UnregisterController.controller_id": always(9, active=1, negative=-1),
     "state_filters": always("Ongoing", lower="ongoing", unknown="NoSuchState", empty=""),
     "producer_id_filters": Domain(
         lambda n: {"@": "id", "of": f"producer@{n.producer}", "or": -1}, {"unknown": 4_000_000_000, "none": -1}

@@ -35,6 +35,9 @@ from coterie.wire.messages.groups.offset_fetch import (
 )
 from coterie.wire.messages.streams.streams_group_describe import DescribedStreamsGroup
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from coterie.wire.messages.streams.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -279,6 +282,13 @@ def streams_group_heartbeat(checked: CheckedRequest) -> Result:
     named = topics_of_topology(request.topology) if request.topology is not None else ()
     if divided(named, lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
         return StreamsGroupHeartbeatResponse(error_code=_DENIED)
+    return checked.proceed()
+
+
+def topology_description_update(checked: CheckedRequest) -> Result:
+    """The group, once the protocol is served."""
+    if is_streams_enabled(checked.broker) and not checked.access.allows_group(_O.READ, checked.request.group_id):
+        return StreamsGroupTopologyDescriptionUpdateResponse(error_code=_OF_GROUP)
     return checked.proceed()
 
 

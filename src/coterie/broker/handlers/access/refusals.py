@@ -14,6 +14,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.brokers import leader_and_isr, stop_replica
 from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownResponse
 from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerResponse
+from coterie.wire.messages.brokers.unregister_controller import UnregisterControllerResponse
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataResponse
 from coterie.wire.messages.clients.list_clients import ListClientsResponse
 from coterie.wire.messages.groups.explain_group import ExplainGroupResponse
@@ -220,6 +221,7 @@ _REFUSALS: dict[int, _Refuse] = {
     51: _alter_scram,
     57: _error_alone(UpdateFeaturesResponse, has_text=True),
     64: _error_alone(UnregisterBrokerResponse, has_text=True),
+    94: _error_alone(UnregisterControllerResponse, has_text=True),
     74: _error_alone(ListConfigResourcesResponse),
     **dict.fromkeys((83, 84, 85, 86, 87), _share_states),
     30000: _error_alone(ExplainGroupResponse),

@@ -32,6 +32,10 @@ from coterie.wire.messages.streams.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
     Topology,
 )
+from coterie.wire.messages.streams.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 from coterie.wire.messages.topics.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -42,6 +46,7 @@ from coterie.wire.messages.topics.create_topics import (
 PROTOCOL = "streams"
 _KAFKA_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _ERRORS_NAMED = 3
+NO_PLUGIN = "The broker has no streams group topology description plugin configured."
 
 
 def is_streams_enabled(broker: StreamsServices) -> bool:
@@ -180,4 +185,16 @@ def _described(broker: StreamsServices, group_id: str, request: StreamsGroupDesc
     return describe_streams_group(group, group_id, config, with_topology_description=described)
 
 
-HANDLERS: dict[int, Handler] = {88: handle_streams_group_heartbeat, 89: handle_streams_group_describe}
+def handle_topology_description_update(
+    broker: StreamsServices, request: StreamsGroupTopologyDescriptionUpdateRequest, call: Call
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    """UNSUPPORTED_VERSION, as of a Kafka without a plugin that keeps descriptions (KIP-1331)."""
+    text = NO_PLUGIN if is_streams_enabled(broker) else None
+    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+
+
+HANDLERS: dict[int, Handler] = {
+    88: handle_streams_group_heartbeat,
+    89: handle_streams_group_describe,
+    93: handle_topology_description_update,
+}
