@@ -66,6 +66,9 @@ def test_round_trip_and_every_cut(message: type[Message]) -> None:
                     message.decode(data[:cut], version)
 
 
+SINCE_KIO = (93, 94)  # APIs of Kafka 4.4, which `test_kafka_schemas` compares
+
+
 def kio_type(message: type[Message], version: int) -> type[Any] | None:
     name = message.__name__
     stem = name.removesuffix("Request").removesuffix("Response")
@@ -99,9 +102,11 @@ def test_an_independent_codec_reads_and_writes_the_same_bytes(message: type[Mess
 
 
 def test_the_comparison_covers_the_apis() -> None:
-    """kio lacks nothing but what it dropped: most versions of all requests and responses must have been compared."""
+    """kio lacks nothing but what it dropped and what came later: most versions of all requests and responses must have been
+    compared."""
     compared = sum(kio_type(message, version) is not None for message in EVERY for version in versions(message))
-    assert compared > 0.9 * sum(len(versions(message)) for message in REQUESTS)
+    wanted = [message for message in REQUESTS if message.api_key not in SINCE_KIO]
+    assert compared > 0.9 * sum(len(versions(message)) for message in wanted)
 
 
 def test_golden_offset_commit_record() -> None:
