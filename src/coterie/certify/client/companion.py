@@ -22,7 +22,7 @@ def main(address: str, group: str, topic: str, protocol: str) -> None:
         "enable.auto.commit": False,
     }
     if protocol == "classic":
-        settings["partition.assignment.strategy"] = "range,roundrobin"  # one that another library has by default
+        settings["partition.assignment.strategy"] = "range,roundrobin,cooperative-sticky"  # the defaults of other libraries
     with BlockingConsumer(settings) as consumer:
         consumer.subscribe([topic])
         while not ended:
