@@ -22,7 +22,8 @@ def main(address: str, group: str, topic: str, protocol: str) -> None:
         "enable.auto.commit": False,
     }
     if protocol == "classic":
-        settings["partition.assignment.strategy"] = "range,roundrobin,cooperative-sticky"  # the defaults of other libraries
+        # The defaults of other libraries.
+        settings["partition.assignment.strategy"] = "range,roundrobin,cooperative-sticky"
     with BlockingConsumer(settings) as consumer:
         consumer.subscribe([topic])
         while not ended:
