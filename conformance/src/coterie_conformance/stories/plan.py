@@ -88,6 +88,7 @@ class StoryPlan:
             settings |= SMALL_SEGMENTS
         if self.brokers > 1:
             settings["min.insync.replicas"] = "2"
+            settings["replica.fetch.wait.max.ms"] = "500"
             settings["auto.leader.rebalance.enable"] = str(self.rebalances_leaders).lower()
             settings["leader.imbalance.check.interval.seconds"] = "2"
             settings["leader.imbalance.per.broker.percentage"] = "0"
