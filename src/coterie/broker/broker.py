@@ -202,7 +202,8 @@ class Broker(BrokerNode):
         """A warning for each finding."""
         findings = self.topics.findings
         if findings:
-            logger.warning("inconsistencies in the data folder %s: %d", self.data, len(findings))
+            where = "memory" if self.data is None else f"the data folder {self.data}"
+            logger.warning("inconsistencies in %s: %d", where, len(findings))
         for finding in findings:
             logger.warning("%s", finding)
 

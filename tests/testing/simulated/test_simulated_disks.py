@@ -134,3 +134,15 @@ def test_what_a_failed_sync_left_out_is_written_again(brokers: int) -> None:
         broker.power_cut(number)
         broker.restart(number)
         assert world.run(read(), 60)[0] == b"a"
+
+
+def test_what_a_power_cut_has_taken_is_a_finding_of_a_broker_without_a_folder(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with simulate(seed=1) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 1)
+        world.run(commit(broker.bootstrap_servers))
+        broker.power_cut()
+        broker.restart()
+    assert any(line.startswith("inconsistencies in memory: ") for line in caplog.messages), caplog.messages
