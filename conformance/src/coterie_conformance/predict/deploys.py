@@ -1,8 +1,8 @@
 """Groups of several clients on one Apache Kafka, each deployed by a rolling restart: what is predicted, and what is measured.
 
-All groups are deployed at the same time, while records come. A client's members live in one process, so that a restart closes a
-consumer and makes a new one; the pause of the deploy is that of its command. Members that are killed have a process each; the
-next is started before it is needed.
+All groups are deployed at the same time, while records come; then, one by one, those whose members are killed. The members of
+a client live in one process, so that a restart closes a consumer and makes a new one; the pause of the deploy is that of its
+command. Members that are killed have a process each; the next is started before it is needed.
 """
 
 from __future__ import annotations
@@ -304,4 +304,8 @@ def deploy_on_kafka(
 
     folder.mkdir(parents=True, exist_ok=True)
     with running(version, folder / "kafka", {"group.initial.rebalance.delay.ms": "1000"}) as (host, port):
-        return asyncio.run(Deploys(f"{host}:{port}", folder, set_ups).run(rounds, progress))
+        together = [set_up for set_up in set_ups if set_up.removal == "leave"]
+        # A process that is started takes time from all others.
+        turns = [*([together] if together else []), *([set_up] for set_up in set_ups if set_up.removal == "kill")]
+        address = f"{host}:{port}"
+        return [row for turn in turns for row in asyncio.run(Deploys(address, folder, turn).run(rounds, progress))]

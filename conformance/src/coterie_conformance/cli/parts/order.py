@@ -37,7 +37,7 @@ ORDER: dict[str, PartInOrder] = {
     "certify-client": PartInOrder("a story of `certify-client`, a rule of its verdict", 28),
     "observe": PartInOrder("a rule of the observer, what the proxy sees of groups", 4),
     "proxy": PartInOrder("what passes the proxy", 8),
-    "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 4),
+    "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 12),
     "zookeeper": PartInOrder("the high-level consumer, old message formats", 6),
     "spark": PartInOrder("the Spark source and sink", 10),
     "hostile": PartInOrder("a limit, the reading of requests", 12),
