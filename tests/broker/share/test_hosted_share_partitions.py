@@ -197,6 +197,18 @@ def test_where_a_group_begins_cannot_be_found(reset: str, monkeypatch: pytest.Mo
     assert broker.share.start_offsets("g") == {0: 3 if reset == "latest" else 0}
 
 
+def test_a_group_that_begins_by_duration_waits_for_a_record_of_that_time() -> None:
+    """ReplicaManagerPartitionMetadataProvider's offsetForTimestamp: OFFSET_NOT_AVAILABLE, and no state is made"""
+    broker = shared(3, start_offset=-1)
+    broker.share.configure("g", {"share.auto.offset.reset": "by_duration:PT1H"})
+    broker.advance(7_200_000)
+    assert broker.fetched("c1", 0, max_wait_ms=0)[0].error_code == E.OFFSET_NOT_AVAILABLE
+    assert broker.share.start_offsets("g") == {}
+    broker.produce(1)
+    broker.fetched("c1", epoch=1, max_wait_ms=0)
+    assert broker.share.start_offsets("g") == {0: 3}
+
+
 # -- the settings of a group ------------------------------------------------------------------------------------------
 
 

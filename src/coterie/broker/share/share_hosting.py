@@ -87,9 +87,12 @@ class ShareHosting:
         partition.check_high_watermark()
         if reset.kind is OffsetReset.Kind.LATEST:
             return log.high_watermark
-        at_time = offset_for_timestamp(log, self.clock.now_ms() - reset.duration_ms)
-        if at_time is None or at_time[0] >= log.high_watermark:
-            return log.high_watermark
+        timestamp = self.clock.now_ms() - reset.duration_ms
+        at_time = offset_for_timestamp(log, timestamp)
+        if at_time is None or at_time[0] >= log.high_watermark:  # as in Kafka, until a record of that time is there
+            where = f"{partition.topic}-{partition.index}"
+            text = f"Offset for timestamp {timestamp} not found for topic partition: {where}"
+            raise Refusal(ErrorCode.OFFSET_NOT_AVAILABLE, text)
         return at_time[0]
 
     # -- share partitions ---------------------------------------------------------------------------------------------
