@@ -14,6 +14,7 @@ from coterie.certify.settling import wait_for_coordinator
 from coterie.text.addresses import format_address
 from coterie_conformance.bench import clients, consumer_groups
 from coterie_conformance.bench.loads import load
+from coterie_conformance.bench.loads.streams_members import TASKS_PER_MEMBER, StreamsCrew
 from coterie_conformance.bench.measurement import SECONDS, Measurement, broker, idle_mb, resident_mb
 from coterie_conformance.bench.rebalance import rebalance_ms, settled_crew
 from coterie_conformance.servers.kafka import VERSIONS, running
@@ -27,6 +28,7 @@ FILLED_BATCHES = 100  # of a megabyte each, for the consumer
 HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a connection each
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
 SHARED = {100: 200_000, 1: 5_000}  # records in each batch -> how many a member of a share group accepts
+STREAMS_MEMBERS = (10, 200)  # of one streams group
 SHARE_ROUNDS = 2  # on either side; the best of them
 BROKER_CORE, DRIVER_CORE = 0, 1
 KAFKA_SETTINGS = {
@@ -162,6 +164,19 @@ def _of_share_groups(address: Address) -> dict[str, tuple[float, str]]:
     }
 
 
+def _of_streams_groups(address: Address) -> dict[str, tuple[float, str]]:
+    """Heartbeats per second of the members of a settled streams group, each with a connection; the first group warms up."""
+    figures: dict[str, tuple[float, str]] = {}
+    for members in (STREAMS_MEMBERS[0], *STREAMS_MEMBERS):
+        group = f"streams-{members}-{len(figures)}"
+        (topic,) = consumer_groups.create_topics(address, group, members * TASKS_PER_MEMBER)
+        crew = StreamsCrew(address, group, topic, members)
+        crew.settle()
+        figures[f"heartbeats of a streams group of {members}"] = (crew.heartbeat_rate(WARM_UP_S), "1/s")
+        crew.connections.close()
+    return figures
+
+
 def _beside(figures_of: Callable[[Address], dict[str, tuple[float, str]]], folder: Path) -> Iterator[Measurement]:
     """Rows of groups with Kafka's figure beside ours. Raises CannotRun."""
     with bound(DRIVER_CORE):
@@ -196,5 +211,6 @@ PARTS: dict[str, Callable[[Path], Iterator[Measurement]]] = {
     "kafka": beside,
     "consumer-groups": partial(_beside, _of_consumer_groups),
     "share-groups": partial(_beside, _of_share_groups),
+    "streams-groups": partial(_beside, _of_streams_groups),
     "memory": memory,
 }

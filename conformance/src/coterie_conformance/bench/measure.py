@@ -166,6 +166,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "kafka": lambda folder: _beside("kafka", folder),
     "consumer-groups": lambda folder: _beside("consumer-groups", folder),
     "share-groups": lambda folder: _beside("share-groups", folder),
+    "streams-groups": lambda folder: _beside("streams-groups", folder),
     "spark-connector": lambda folder: _spark_connector(folder),
     "cluster": lambda folder: _cluster(folder),
 }

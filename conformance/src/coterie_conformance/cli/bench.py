@@ -33,11 +33,12 @@ PART_NAMES = (
     "kafka",
     "consumer-groups",
     "share-groups",
+    "streams-groups",
     "spark-connector",
     "cluster",
 )
-# The others take minutes; clients wants the peers (`./run setup`), the last six java and mvn.
-BY_DEFAULT = PART_NAMES[:-12]
+# The others take minutes; clients wants the peers (`./run setup`), the last seven java and mvn.
+BY_DEFAULT = PART_NAMES[:-13]
 
 ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
 
@@ -59,6 +60,7 @@ Examples:
   coterie-conformance bench --part kafka                   beside Apache Kafka, one core each
   coterie-conformance bench --part consumer-groups         the same for groups of the consumer protocol
   coterie-conformance bench --part share-groups            the same for share groups
+  coterie-conformance bench --part streams-groups          the same for groups of Kafka Streams
   coterie-conformance bench --part spark-connector         our Spark source and sink beside Spark's own Kafka connector
   coterie-conformance bench --part cluster                 three brokers beside three of Apache Kafka 2.6.3
   coterie-conformance bench --report                       cost as it grows, with pictures
