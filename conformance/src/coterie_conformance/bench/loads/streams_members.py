@@ -31,7 +31,7 @@ Address = tuple[str, int]
 
 
 @dataclass(slots=True)
-class StreamsMember:
+class MemberWithTasks:
     """A member as its last response has it; ``acknowledges``: its next heartbeat names its tasks."""
 
     member_id: str
@@ -51,7 +51,7 @@ class StreamsCrew:
         self.group = group
         self.connections = RawConnections(address)
         self.connections.open(members)
-        self.members = [StreamsMember(f"{group}-{n:05}") for n in range(members)]
+        self.members = [MemberWithTasks(f"{group}-{n:05}") for n in range(members)]
         topology = Topology(0, [Subtopology("0", [topic])])
         for number, member in enumerate(self.members):
             request = self._heartbeat(member, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS, topology=topology)
@@ -80,7 +80,7 @@ class StreamsCrew:
         epochs = {member.epoch for member in self.members}
         return acknowledged and tasks == TASKS_PER_MEMBER * len(self.members) and len(epochs) == 1
 
-    def _heartbeat(self, member: StreamsMember, **parts: object) -> StreamsGroupHeartbeatRequest:
+    def _heartbeat(self, member: MemberWithTasks, **parts: object) -> StreamsGroupHeartbeatRequest:
         request = StreamsGroupHeartbeatRequest(self.group, member.member_id, member.epoch, -1)
         for name, value in parts.items():
             setattr(request, name, value)
