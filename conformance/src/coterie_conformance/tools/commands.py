@@ -12,7 +12,7 @@ _GUESS = Accepted(
 _SHARED = Compare.SHARED_KEYS | Compare.ANY_ORDER
 _MASKED = Compare.NUMBERS_MASKED | Compare.ANY_ORDER
 _FEATURES = Accepted(
-    "coterie's features are its own: no Raft and no streams groups",
+    "coterie's features are its own: no Raft",
     r"exit 0\n(?s:.*)Feature: metadata\.version .* FinalizedVersionLevel: (4\.4-IV2|UNKNOWN 33) ",
 )
 _DISABLED = Accepted(
@@ -21,7 +21,6 @@ _DISABLED = Accepted(
 _MATCH = Accepted("Kafka 3.9 leaves an empty list out; coterie prints it, as 4.3", r"\nmatch=\n", OLD)
 _QUORUM = Accepted("coterie has no Raft quorum; DescribeQuorum is not advertised", "UnsupportedVersionException")
 _VERSIONS = Accepted("part `everything` compares the versions of each API", r"exit 0\n(?s:.*)Produce\(0\): 0 to 1\d ")
-_STREAMS = Accepted("coterie has no groups of the streams protocol (KIP-1071)", "UnsupportedVersionException")
 
 _RECORDS = (
     ToolCommand("kafka-console-producer --topic with.dot_and-dash", stdin="one\ntwo\nthree\n"),
@@ -258,7 +257,7 @@ _OTHER_GROUPS = (
     ToolCommand("kafka-share-groups --delete --group shared", versions=NEW),
     ToolCommand("kafka-console-share-consumer --topic records --group shared --timeout-ms 2000", versions=NEW),
     ToolCommand("kafka-streams-groups --list", versions=NEW),
-    ToolCommand("kafka-streams-groups --describe --group app", versions=NEW, accepted=_STREAMS),
+    ToolCommand("kafka-streams-groups --describe --group app", versions=NEW),
     ToolCommand("kafka-streams-groups --delete --group app", versions=NEW),
 )
 
