@@ -115,45 +115,6 @@ def test_write_state_fenced_state_epoch_error() -> None:
     assert driven.initialize(state_epoch=2, start=-1) == ShareState(1, 2, 0, -1, -1, (), 1, 1)
 
 
-def test_write_state_invalid_request_data() -> None:
-    """testWriteStateInvalidRequestData, testReadStateInvalidRequestData, testReadStateSummaryInvalidRequestData,
-    testDeleteStateInvalidRequestData, testInitializeStateInvalidRequestData."""
-    driven, below = Driven(), SharePartitionKey("group1", KEY.topic_id, -1)
-    driven.initialize()
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.shard.write(below, WrittenPartitionState(-1, 0, 0, 0, 0, []), PARTITIONS, 1)
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.write(0, leader=-1)
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.write(0, state=-1)
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.shard.read(below, 0, PARTITIONS, 1)
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.shard.summary(below, PARTITIONS)
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.shard.delete(below, PARTITIONS)
-    with refused(ErrorCode.INVALID_REQUEST):
-        driven.shard.initialize(KEY, -1, 0, PARTITIONS, 1)
-
-
-def test_write_null_metadata_image() -> None:
-    """testWriteNullMetadataImage, testReadNullMetadataImage, testDeleteNullMetadataImage, testInitializeNullMetadataImage,
-    and the four …NonExistentInMetadataImage: a topic or a partition that is not there."""
-    driven = Driven()
-    driven.initialize()
-    for partitions in (None, 0):
-        with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            driven.shard.write(KEY, WrittenPartitionState(0, 0, 0, 0, 0, []), partitions, 1)
-        with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            driven.shard.read(KEY, 0, partitions, 1)
-        with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            driven.shard.summary(KEY, partitions)
-        with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            driven.shard.delete(KEY, partitions)
-        with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            driven.shard.initialize(KEY, 0, 0, partitions, 1)
-
-
 def test_read_state_success() -> None:
     """testReadStateSuccess, testReadStateLeaderEpochUpdateSuccess, testReadStateLeaderEpochUpdateNoUpdate."""
     driven = Driven()
@@ -201,8 +162,9 @@ def test_delete_state_success() -> None:
 
 
 def test_snapshot_cold_partitions_partial_eligible_partitions() -> None:
-    """testSnapshotColdPartitionsNoEligiblePartitions, …SnapshotUpdateNotConsidered, …PartialEligiblePartitions, and
-    …DoesNotPerpetuallySnapshot: once each has had its own, no more."""
+    """testSnapshotColdPartitionsNoEligiblePartitions, testSnapshotColdPartitionsSnapshotUpdateNotConsidered,
+    testSnapshotColdPartitionsPartialEligiblePartitions, testSnapshotColdPartitionsDoesNotPerpetuallySnapshot: once each has had
+    its own, no more."""
     driven, other = Driven(), SharePartitionKey("group1", KEY.topic_id, 1)
     driven.initialize(now_ms=100)
     driven.keep(driven.shard.initialize(other, 0, 0, 2, 150), other)

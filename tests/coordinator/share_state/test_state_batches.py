@@ -1,4 +1,6 @@
-"""Batches of state are combined as Kafka's PersisterStateBatchCombiner does (examples of its test, 4.4.0)."""
+"""Batches of state are combined as in Kafka's PersisterStateBatchCombinerTest (examples of 4.4.0):
+testStateBatchCombineSameState, testStateBatchCombineDifferentStates, testStateBatchCombineComplexCases,
+testStateBatchCombineCornerCases."""
 
 from __future__ import annotations
 

@@ -46,6 +46,14 @@ class ShareGroupSettings:
     copies_dead_letters: bool
 
 
+def is_offset_reset(text: str) -> bool:
+    """Whether the text is a value of share.auto.offset.reset."""
+    kind, _, duration = text.partition(":")
+    if kind == ResetKind.BY_DURATION.value:
+        return _DURATION.fullmatch(duration) is not None and duration[-1] not in "PpTt"
+    return text in ("earliest", "latest")
+
+
 def offset_reset(text: str) -> OffsetReset:
     """Of earliest, latest or by_duration:P…, which was checked when it was set."""
     kind, _, duration = text.partition(":")

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from coterie.broker.process.patterns import BadPattern, matcher
 from coterie.broker.settings.broker_settings import BrokerSettings
+from coterie.broker.settings.share_groups import is_offset_reset
 from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
 from coterie.configuration import (
     BOOLEAN,
@@ -66,7 +67,7 @@ def _is_expression(text: str) -> bool:
 _PATTERNS = Rule("a list of NAME=PATTERN with the names client_id, client_software_name and the like", _are_patterns)
 _OFFSET_RESET = Rule(
     "earliest, latest or by_duration:PnDTnHnMn.nS",
-    lambda value: re.fullmatch(r"earliest|latest|by_duration:P.+", str(value)) is not None,
+    lambda value: is_offset_reset(str(value)),
 )
 
 _NOT_INTERNAL = Rule("a name that does not begin with __", lambda value: not str(value).startswith("__"))
