@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reference_pages import (
+    certified_clients,
     command_line,
     control_api,
     history,
@@ -41,6 +42,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "journal_causes": history.journal_causes,
     "journal_evidence": history.journal_evidence,
     "lint_rules": history.lint_rules,
+    "certified_clients": certified_clients.certified_clients,
+    "certified_defects": certified_clients.certified_defects,
     "observed_stories": observed_stories.observed_stories,
     "observer_rules": history.observer_rules,
     "history_tables": history.history_tables,
