@@ -38,7 +38,8 @@ _OPTIONS = (
     ),
     click.option("--first", type=int, default=0, show_default=True, help="The first seed."),
     click.option(
-        # Each rule of rules-off.md that seeds see is seen by stories of a minute or less, with less CPU than by longer ones.
+        # Each rule of docs/contributing/rules-off.md that seeds see is seen by stories of a minute or less, with less CPU than
+        # by longer ones.
         "--minutes",
         type=NumberRange(0),
         default=1.0,
