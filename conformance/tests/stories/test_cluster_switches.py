@@ -69,7 +69,7 @@ SEEN: dict[Switch, Seen] = {
         4, TOPICS | {"brokers": 4, "only": ("power_cut", "broker_killed"), "synced": False, "max_latency_s": 0.1}
     ),
     off.a_broker_keeps_its_roles_in_a_new_session: Seen(1, RECORDS | {"only": CUTS}),
-    off.appends_are_not_synced: Seen(34, SYNCED),
+    off.appends_are_not_synced: Seen(30, SYNCED),
     off.followers_do_not_sync: Seen(35, SYNCED),
     off.the_controller_reads_settings_once: Seen(92, TOPICS | {"only": ("broker_killed",)}),
     off.leaders_do_not_learn_of_departures: Seen(
