@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from coterie.laboratory.predicted_timeline import predicted_timeline
 from coterie.laboratory.prediction import (
     NETWORK_MS,
     Alternative,
@@ -112,3 +113,35 @@ def test_heartbeats_that_a_rebalance_put_into_step_are_in_step_for_a_while() -> 
         setting = replace(TODAY, heartbeat_interval_ms=2_000, clock_drift=drift)
         means.append(predict(DeployedGroup(4, 4, 1.0, setting), DEPLOY, (), 4).costs[0].unowned_s.mean)
     assert means[0] < means[1]
+
+
+@pytest.mark.parametrize("removal", ["leave", "kill"])
+def test_a_timeline_draws_what_its_prediction_counts(removal: str) -> None:
+    """Unowned times and rebalances of one seed, of each setting, with the group's own names."""
+    deploy, members = replace(DEPLOY, removal=removal), ["anna-1", "ben-2"]
+    alternatives = usual_alternatives(TODAY, deploy, serves_consumer=True)
+    costs = predict(GROUP, deploy, alternatives, seeds=1).costs
+    partitions = [("flights", number) for number in range(4)]
+    for cost, setting in zip(costs, [TODAY, *(other.setting for other in alternatives)], strict=True):
+        drawn = predicted_timeline(GROUP, deploy, setting, members, partitions, begins_ms=1_000_000)
+        unowned_ms = sum(
+            (lanes.until_ms - lanes.since_ms) * (last - first + 1)
+            for lanes in drawn.unowned
+            for first, last in zip(lanes.ranges[::2], lanes.ranges[1::2], strict=True)
+        )
+        assert abs(unowned_ms / 1000 / 4 - cost.unowned_s.mean) < 0.01, cost.setting
+        assert len(drawn.rebalances) == cost.rebalances.mean, cost.setting
+        assert drawn.owners == members
+        assert sorted(drawn.lanes) == partitions
+        assert drawn.begin_ms is not None
+        assert 1_000_000 - 6_000 < drawn.begin_ms < 1_000_000 < min(moment.time_ms for moment in drawn.moments) + 1
+        assert all(spell.from_ms >= drawn.begin_ms for spell in drawn.owned)
+        undetected = [lanes for lanes in drawn.unowned if lanes.detected_ms > lanes.since_ms]
+        assert bool(undetected) == (removal == "kill"), "grey, where a dead owner was taken for alive"
+
+
+def test_one_member_alone_is_restarted() -> None:
+    (today,) = predicted(deploy=replace(DEPLOY, only_one=True)).costs
+    assert today.rebalances.lowest == today.rebalances.highest == 2
+    drawn = predicted_timeline(GROUP, replace(DEPLOY, only_one=True), TODAY)
+    assert [moment.text for moment in drawn.moments] == ["leave: m00000", "join: m00000"]

@@ -38,11 +38,17 @@ class CostSpread:
 @dataclass(frozen=True, slots=True)
 class Deploy:
     """Members are stopped one after the other: each is away for ``pause_ms``, and the next one stops ``gap_ms`` after it has
-    joined again. ``removal``: leave (its consumer is closed) or kill (its process just ends)."""
+    joined again. ``removal``: leave (its consumer is closed) or kill (its process just ends). ``only_one``: a single member
+    is restarted."""
 
     pause_ms: int = 8_000
     gap_ms: int = 30_000
     removal: str = "leave"
+    only_one: bool = False
+
+    def restarted(self, members: int) -> int:
+        """How many of a group's members are restarted."""
+        return min(members, 1) if self.only_one else members
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +116,16 @@ def predict(
     ran: Callable[[int], None] = lambda runs: None,
 ) -> Prediction:
     """The deploy under each setting and seed; ``ran`` is called after each run, for a progress bar."""
-    restarts = min(group.members, max(MEMBER_RESTARTS // max(group.members, 1), LEAST_RESTARTS))
+    restarts = run_restarts(group, deploy)
     options = [Alternative(group.setting, ""), *alternatives]
     costs = tuple(_cost(group, deploy, option, restarts, range(seeds), ran) for option in options)
     return Prediction(group.members, group.partitions, restarts, seeds, costs, _recommendation(costs, options))
+
+
+def run_restarts(group: DeployedGroup, deploy: Deploy) -> int:
+    """How many restarts are run; the costs of a large group's are scaled to all of its members."""
+    most = max(MEMBER_RESTARTS // max(group.members, 1), LEAST_RESTARTS)
+    return min(deploy.restarted(group.members), most)
 
 
 def _cost(
@@ -124,11 +136,11 @@ def _cost(
     seeds: range,
     ran: Callable[[int], None],
 ) -> PredictedCost:
-    plan, runs = _plan(group, deploy, option.setting, restarts), list[Measures]()
+    plan, runs = deploy_plan(group, deploy, option.setting, restarts), list[Measures]()
     for seed in seeds:
         runs.append(run(option.setting, plan, seed, checks=False, meter=DeployedOwnership()))
         ran(1)
-    scale = group.members / max(restarts, 1)
+    scale = deploy.restarted(group.members) / max(restarts, 1)
 
     def spread(measure: str, factor: float = scale) -> CostSpread:
         values = [getattr(result, measure) * factor for result in runs]
@@ -145,9 +157,9 @@ def _cost(
     )
 
 
-def _plan(group: DeployedGroup, deploy: Deploy, setting: StudySetting, restarts: int) -> Plan:
-    """It goes on until the last member's session would have ended. Members of the consumer protocol heartbeat from when they
-    came, at any point of the interval; a rebalance of the classic protocol puts all into step."""
+def deploy_plan(group: DeployedGroup, deploy: Deploy, setting: StudySetting, restarts: int) -> Plan:
+    """The plan of a run, which goes on until the last member's session would have ended. Members of the consumer protocol
+    heartbeat from when they came, at any point of the interval; a rebalance of the classic protocol puts all into step."""
     whole = rolling_restart(
         group.members, group.partitions, deploy.removal, deploy.pause_ms, deploy.pause_ms + deploy.gap_ms
     )

@@ -15,14 +15,15 @@ one of an observer, and `handed_feed` of what a coterie broker hands, so that no
 | /api/topics/T/records?partition=N&offset=N&count=N | records (`record_reading`); with time_ms instead of offset by time |
 | /api/events | server-sent events of all groups: `rows` |
 | /api/groups/G/history | the group's journal as a JSON array, oldest first: the document of `groups history --all --json` |
-| POST /api/groups/G/predict | `{pause_ms, gap_ms, kill}`: the document of `groups predict --json` (`what_if`) |
+| POST /api/groups/G/predict | `{pause_ms, gap_ms, kill, only_one}`: `groups predict --json`, with timelines (`what_if`) |
 | POST /api/changes/plan, /work | what a change would do, and what it did (`changes`); with --allow-changes alone |
 | /api/groups/G/events | server-sent events of one group: `history`, `timeline`, `line`, `changes`, `explanation` |
 | /static/NAME | scripts and styles |
 
 **Events of one group**, each with one line of JSON as its data:
 
-- `history`: first, and again after each reconnect: the same array as /history. What was drawn before is to be forgotten.
+- `history`: first, and again after each reconnect and after 5,000 further lines: the same array as /history. What was drawn
+  before is to be forgotten, so that neither side grows with the time that a page is open.
 - `timeline`: behind it, the document of the timeline: `JournalTimeline.document`, which static/timeline.js documents.
 - `changes`: behind further lines, what they change of it.
 - `line`: a further event of the journal, an object of that array; `coterie.coordinator.journal.line` has its fields and kinds.

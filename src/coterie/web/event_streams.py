@@ -15,10 +15,13 @@ from coterie.observer.group_descriptions import now_ms
 from coterie.text.hidden import visible
 from coterie.web.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory
-from coterie.web.journal_memory import history_json
+from coterie.web.journal_memory import LINES_OF_A_GROUP, history_json
 
 LOOK_S, EVERY_S = 0.1, 1.0
 LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again
+LINES_FOLLOWED = (
+    LINES_OF_A_GROUP  # behind the history: with more, it gets what is kept by then, and forgets what is older
+)
 
 
 async def send_events(
@@ -68,22 +71,24 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
     try:
         lines: list[JournalLine] | None = journal.of(group)
         times_cleared = journal.times_cleared
-        timeline = JournalTimeline(group)
+        timeline, followed = JournalTimeline(group), 0
         explained_s, trouble = float("-inf"), ""
         loop = asyncio.get_running_loop()
         while not stopping.is_set():
             if lines is not None:
                 yield "history", history_json(lines)
-                timeline = JournalTimeline(group)
+                timeline, followed = JournalTimeline(group), 0
                 for line in lines:
                     timeline.add(line)
                 yield "timeline", json.dumps(timeline.document(visible))
-            is_gone = len(waiting) > LINES_WAITING or journal.times_cleared != times_cleared
+            is_gone = (
+                len(waiting) > LINES_WAITING or journal.times_cleared != times_cleared or followed > LINES_FOLLOWED
+            )
             lines, times_cleared = journal.of(group) if is_gone else None, journal.times_cleared
             if lines is not None:
                 waiting.clear()
                 continue
-            has_changed = bool(waiting)
+            has_changed, followed = bool(waiting), followed + len(waiting)
             while waiting:
                 line = waiting.pop(0)
                 timeline.add(line)

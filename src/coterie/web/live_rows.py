@@ -14,8 +14,9 @@ class LiveRow(TypedDict):
     """A group in the list. ``kind``: classic, consumer (KIP-848), share, streams, simple (only commits), or a protocol
     type such as connect.
     ``members``, ``generation`` (of a consumer group its epoch) and ``lag`` (records) are null where they are not known;
-    ``since_ms``: when it came into its state, as far as that was seen; ``course``: its lag at the last looks, oldest first.
-    ``rebalance_ms`` and ``why``: the time and the causes of its last rebalance. ``marks``: of `marks.MARKS`."""
+    ``since_ms``: when it came into its state, as far as that was seen; ``course``: its lag at the last looks, oldest first
+    (`GroupCourse.lags`). ``rebalance_ms`` and ``why``: the time and the causes of its last rebalance. ``marks``: of
+    `marks.MARKS`."""
 
     group: str
     kind: str

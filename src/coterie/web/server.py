@@ -36,7 +36,7 @@ class Console:
         self._feed = feed
         self._changes = Changes(feed.client) if allow_changes else None
         self._cluster, self._records = ClusterDocuments(feed.client), RecordReader(feed.client, registry)
-        self._stopping, self._what_if = asyncio.Event(), DeployPredictions(feed.client)
+        self._stopping, self._what_if = asyncio.Event(), DeployPredictions(feed.client, feed.memory.journal)
 
     def add_to(self, app: web.Application) -> None:
         """Adds the routes to a server that checks the Host itself, with what else protects them."""

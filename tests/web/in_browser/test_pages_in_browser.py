@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.async_api import Route
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, Producer
+from coterie.laboratory.prediction import Deploy, DeployedGroup, named, usual_alternatives
+from coterie.laboratory.study.group import StudySetting
 from coterie.text.hidden import visible
 from coterie.web import event_streams, handed_feed, observed_feed
+from coterie.web.what_if import past, predicted_with_timelines
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
 from tests.web.in_browser.browser import chromium, in_a_browser, opened, violations
@@ -24,6 +29,7 @@ pytestmark = [pytest.mark.slow, in_a_browser]
 SIZES = [({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 800}, "dark")]
 SEEN_S = 2.0  # within which a change is on the page, on a machine that keeps up (tests.web.in_browser.many_groups measures it)
 PATIENCE_MS = 30_000
+BEGAN_MS = 1_795_000_000_000
 
 
 def feed_of(*groups: str) -> HandFeed:
@@ -49,6 +55,22 @@ PAYLOADS = [
     b'{"a": "<img src=x onerror=alert(1)>"}',
     None,
 ]
+
+
+def prediction_document() -> dict[str, Any]:
+    """As the server predicts a restart of two members, under their settings and static."""
+    study = StudySetting("", "eager", session_timeout_ms=6_000, heartbeat_interval_ms=1_000, assignor="range")
+    group, deploy = DeployedGroup(2, 4, 10.0, named(study)), Deploy(2_000, 5_000)
+    alternatives = usual_alternatives(group.setting, deploy, serves_consumer=False)
+    partitions = [("orders", number) for number in range(4)]
+    made, timelines = predicted_with_timelines(group, deploy, alternatives, HOSTILE[:2], partitions)
+    owners = {HOSTILE[0]: {"orders": [0, 1, 2, 3]}}
+    seen = [line("crew", "rebalance_started", BEGAN_MS), line("crew", time_ms=BEGAN_MS + 3_000, owners=owners)]
+    documents = [timeline.document(visible) for timeline in timelines]
+    return {"group": "crew", **asdict(deploy), **asdict(made), "assumed": list(HOSTILE)} | {
+        "timelines": documents,
+        "was": past("crew", seen, HOSTILE[:2], 4),
+    }
 
 
 @contextlib.asynccontextmanager
@@ -249,26 +271,36 @@ def test_a_change_is_shown_before_it_is_done() -> None:
 
 def test_a_prediction_is_drawn_beside_what_was() -> None:
     async def go() -> None:
-        feed = feed_of("crew")
-        figures = dict.fromkeys(("rebalances", "unowned_s", "longest_unowned_s", "moved", "duplicates"))
-        spread = {"mean": 2.0, "lowest": 1.0, "highest": 3.0}
-        cost = dict.fromkeys(figures, spread)
-        document = {
-            "partitions": 6,
-            "costs": [cost | {"setting": "eager", "change": ""}, cost | {"setting": "static", "change": "static"}],
-            "recommendation": "make the members static",
-            "assumed": ["the session timeout is 45 s"],
-        }
-        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
-            await page.wait_for_selector("#lines tbody tr")
-            await page.route("**/predict", lambda route: route.fulfill(json=document))
-            await page.click("#what-if [name=go]")
-            await page.wait_for_selector("#what-if-answer:has-text('make the members static')")
-            shown = await page.inner_text("#what-if-table tbody")
-            assert "eager (today)" in shown
-            assert "2 (1 to 3)" in shown
-            assert "seen since" in shown
-            assert await violations(page) == []
+        feed, asked = feed_of("crew"), list[Any]()
+        document = prediction_document()
+
+        async def respond(route: Route) -> None:
+            asked.append(route.request.post_data_json)
+            await route.fulfill(json=document)
+
+        async with served(feed) as url, chromium() as browser:
+            for size, scheme in SIZES:
+                path = "/console/groups/crew"
+                async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
+                    await page.wait_for_selector("#lines tbody tr")
+                    await page.route("**/predict", respond)
+                    await page.select_option("[name=one]", "one")
+                    await page.click("#what-if [name=go]")
+                    await page.wait_for_selector(f"#what-if-answer:has-text('{document['recommendation']}')")
+                    shown = await page.inner_text("#what-if-table tbody")
+                    assert "range, session 6.0 s (today)" in shown
+                    assert "seen since" in shown
+                    drawn = page.locator("#what-if-timeline .timeline-details")
+                    assert "Rebalances: 4." in await drawn.inner_text()
+                    await page.select_option("#what-if-chosen", "1")
+                    assert "Rebalances: 0." in await drawn.inner_text(), "static"
+                    assert "Rebalances: 1." in await page.locator("#what-if-past .timeline-details").inner_text()
+                    script = "(ids) => ids.map((id) => document.getElementById(id).timeline).map((t) => t.to - t.from)"
+                    was, predicted = await page.evaluate(script, ["what-if-past", "what-if-timeline"])
+                    assert abs(was - predicted) < 0.03 * predicted, "a second is as wide in both"
+                    assert await violations(page) == []
+                    assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert asked[0] == {"pause_ms": 8_000, "gap_ms": 30_000, "kill": False, "only_one": True}
 
     asyncio.run(go())
 
@@ -280,10 +312,9 @@ def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
         feed = feed_of("billing", "quiet")
         feed.memory.rows.put(row("crew", marks=["waits"], why="ben was silent for its session timeout"))
         feed.explanations["crew"] = explanation("crew")
-        began_ms = 1_795_000_000_000
         causes = [{"kind": "session_timeout", "member_id": "ben", "client_id": "ben"}]
         for at_ms, event in ((0, "rebalance_started"), (9_000, "generation_formed"), (9_200, "stable")):
-            feed.memory.take(line("crew", event, began_ms + at_ms, causes=causes))
+            feed.memory.take(line("crew", event, BEGAN_MS + at_ms, causes=causes))
         async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
             await page.get_by_text("crew", exact=True).click()
             await page.locator(".timeline-details").get_by_text("Rebalances: 1").wait_for(timeout=PATIENCE_MS)

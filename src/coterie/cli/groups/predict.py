@@ -28,14 +28,15 @@ Examples:
   coterie groups predict crew --rolling-restart --pause 20s --gap 1m
   coterie groups predict crew --rolling-restart --static --session-timeout 30s
   coterie groups predict crew --rolling-restart --protocol consumer --json
+  coterie groups predict crew --restart-one --kill
 """
 )
 @click.argument("group", shell_complete=complete_groups)
 @click.option(
-    "--rolling-restart",
-    is_flag=True,
+    "--rolling-restart/--restart-one",
+    "restarts_all",
     default=True,
-    help="The deploy: members are stopped and started one after the other (the default, and the only one).",
+    help="The deploy: all members are stopped and started one after the other (the default), or one of them alone.",
 )
 @click.option(
     "--pause",
@@ -74,7 +75,7 @@ Examples:
 @json_option
 def predict(
     group: str,
-    rolling_restart: bool,
+    restarts_all: bool,
     pause_ms: int,
     gap_ms: int,
     poll_ms: int | None,
@@ -97,7 +98,7 @@ def predict(
     from coterie.laboratory.prediction import predict as predicted
 
     known = run(predictable_group(group, client, poll_ms))
-    deploy = Deploy(pause_ms, gap_ms, "kill" if kill else "leave")
+    deploy = Deploy(pause_ms, gap_ms, "kill" if kill else "leave", not restarts_all)
     today = known.deployed.setting
     if static or protocol is not None or session_timeout_ms is not None:
         chosen = changed(today, static=static, protocol=protocol, session_timeout_ms=session_timeout_ms)
@@ -133,10 +134,12 @@ async def predictable_group(group: str, client: dict[str, str], poll_ms: int | N
 def _write(group: str, known: PredictableGroup, deploy: Deploy, prediction: Prediction) -> None:
     members, partitions = quantity(prediction.members, "member"), quantity(prediction.partitions, "partition")
     verb = "ends" if deploy.removal == "kill" else "is closed"
-    write_line(
-        f"{group}: a rolling restart of {members} with {partitions}; each {verb}, is away for {span(deploy.pause_ms)}, and "
-        f"the next one follows after {span(deploy.gap_ms)}"
-    )
+    if deploy.only_one:
+        what = f"a restart of one of {members} with {partitions}; it {verb}, and is away for {span(deploy.pause_ms)}"
+    else:
+        what = f"a rolling restart of {members} with {partitions}; each {verb}, is away for {span(deploy.pause_ms)}, "
+        what += f"and the next one follows after {span(deploy.gap_ms)}"
+    write_line(f"{group}: {what}")
     rows = [
         (
             f"{cost.setting} (today)" if not cost.change else cost.setting,
@@ -149,7 +152,7 @@ def _write(group: str, known: PredictableGroup, deploy: Deploy, prediction: Pred
         for cost in prediction.costs
     ]
     write_table(HEADERS, rows)
-    if prediction.restarts < prediction.members:
+    if prediction.restarts < deploy.restarted(prediction.members):
         write_line(f"{prediction.restarts} of the {members} were restarted, and the costs scaled to all")
     for sentence in known.assumed:
         write_line(f"assumed: {sentence}")

@@ -237,13 +237,15 @@ class PredictedSetting(TypedDict):
 
 
 class PredictedDeploy(TypedDict):
-    """A rolling restart of a group, predicted: the costs of today's settings first. ``removal`` is leave or kill; ``restarts``
-    of the ``members`` were run, and their costs scaled to all; ``assumed`` has a sentence for each value that is not known."""
+    """A rolling restart of a group, or of ``only_one`` of its members, predicted: the costs of today's settings first.
+    ``removal`` is leave or kill; ``restarts`` were run, and their costs scaled to all; ``assumed`` has a sentence for each
+    value that is not known."""
 
     group: str
     pause_ms: int
     gap_ms: int
     removal: str
+    only_one: bool
     members: int
     partitions: int
     restarts: int

@@ -17,7 +17,7 @@ Times are in ms since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -129,6 +129,14 @@ class Timeline:
             self._owners[name] = len(self.owners)
             self.owners.append(name)
         return self._owners[name]
+
+    def order_owners(self, first: Sequence[str]) -> None:
+        """These owners come first: two timelines that begin with the same ones have them in the same colours."""
+        before, self.owners, self._owners = self.owners, [], {}
+        for name in (*first, *before):
+            self.owner(name)
+        for spell in self.owned:
+            spell.owner = self._owners[before[spell.owner]]
 
     def reach(self, *times_ms: int) -> None:
         """The timeline covers these times."""

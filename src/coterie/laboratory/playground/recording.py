@@ -7,11 +7,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.playground.rules import OF_MESSAGES, OF_ROCKETMQ, OF_ZOOKEEPER, rule_of_line
+from coterie.laboratory.study.course_journal import CourseJournal
 from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.world import World, WorldFlight
 from coterie.wire.declaration import Message
@@ -50,18 +50,21 @@ class PlayedRecording:
     def __init__(self, setting: StudySetting, shown: Callable[[str], str]) -> None:
         self._setting, self._shown = setting, shown
         self.events: list[PlayedEvent] = []
-        self.lines: list[JournalLine] = []
-        self._journal = JournalLines(lambda topic_id: topic_id.rstrip(b".").decode())
         self._rules = {"zookeeper": OF_ZOOKEEPER, "rocketmq": OF_ROCKETMQ}.get(setting.protocol, OF_MESSAGES)
         self._hash, self._hashed = sha256(), 0
         self._world: World
-        self._group_of: Callable[[str], AnyGroup | None]
+        self._journal: CourseJournal | None = None
+
+    @property
+    def lines(self) -> list[JournalLine]:
+        """Those of the journal so far; none without a coordinator."""
+        return [] if self._journal is None else self._journal.lines
 
     def watch(self, world: World, group_of: Callable[[str], AnyGroup | None] | None) -> None:
         """From now on. ``group_of``: the coordinator's group of an id, where there is a coordinator."""
         self._world, world.on_flight = world, self._sent
         if group_of is not None:
-            self._group_of = group_of
+            self._journal = CourseJournal(group_of)
 
     def trace_hash(self) -> str:
         """SHA-256 of all events, in hexadecimal: equal for equal runs."""
@@ -99,11 +102,10 @@ class PlayedRecording:
 
     def happened(self, step: Step) -> None:
         """A step of the coordinator becomes a line of the journal."""
-        group = self._group_of(step.group_id)
-        line = None if group is None else self._journal.line(step, group, self._world.now_ms)
+        assert self._journal is not None, "watched"
+        line = self._journal.add(step, self._world.now_ms)
         if line is None:
             return
-        self.lines.append(line)
         cause = line.causes[0] if line.causes else {"kind": ""}
         rule = rule_of_line(
             line.event, cause["kind"], cause.get("reason", ""), is_consumer=self._setting.protocol == "consumer"

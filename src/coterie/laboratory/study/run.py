@@ -17,18 +17,21 @@ def run(
     setting: StudySetting, plan: Plan, seed: int, *, checks: bool = True, meter: Ownership | None = None
 ) -> Measures:
     """Raises AssertionError where ``checks`` and a rule of the laboratory is broken; the measures are the same without."""
-    return _Run(setting, plan, seed, checks=checks, meter=meter).measures()
+    return StudyRun(setting, plan, seed, checks=checks, meter=meter).measures()
 
 
-class _Run(StudyCourse):
-    """A course from the group's formation to the plan's end, and its measures."""
+class StudyRun(StudyCourse):
+    """A course from the group's formation to the plan's end, and its measures. ``rest_ms``: when its events began."""
+
+    rest_ms = 0
 
     def measures(self) -> Measures:
+        """Runs it."""
         world, plan = self.world, self.plan
         self.begin()
         idle_per_s = self._settle() if plan.settle_ms else 0.0
         formed = not plan.settle_ms or self.meter.is_whole(plan.partitions)
-        begin_ms = world.now_ms
+        begin_ms = self.rest_ms = world.now_ms
         rebalances, (messages, size, _) = self.group.rebalances(), self.group.traffic()
         duplicates = self.load.delivered.duplicates
         self.meter.begin(begin_ms)

@@ -9,8 +9,7 @@ const root = document.getElementById("group");
 const LINES_SHOWN = 200;
 let timeline = null;
 let explanation = null;
-let seen = []; // lines of the journal
-offerPrediction(() => seen);
+offerPrediction();
 
 function mount(document_) {
   const onMoment = (moment) => history.replaceState(null, "", `#${moment}`);
@@ -31,7 +30,6 @@ function lineRow(line) {
 const body = document.querySelector("#lines tbody");
 listen(`${root.dataset.api}/events`, {
   history(lines) {
-    seen = lines;
     body.replaceChildren(...lines.slice(-LINES_SHOWN).reverse().map(lineRow));
   },
   timeline(document_) {
@@ -42,7 +40,6 @@ listen(`${root.dataset.api}/events`, {
     timeline?.append(changes);
   },
   line(line) {
-    seen.push(line);
     body.prepend(lineRow(line));
     if (body.rows.length > LINES_SHOWN) body.lastChild.remove();
   },

@@ -74,7 +74,8 @@ function sparkline() {
   return svg;
 }
 
-function drawCourse(svg, course) {
+function drawCourse(svg, lags) {
+  const course = lags.length === 1 ? [lags[0], lags[0]] : lags; // level
   const highest = Math.max(...course, 1);
   const step = course.length > 1 ? 86 / (course.length - 1) : 0;
   const points = course.map((lag, n) => `${(2 + n * step).toFixed(1)},${(22 - (lag / highest) * 20).toFixed(1)}`);

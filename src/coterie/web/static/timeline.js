@@ -62,12 +62,14 @@ class TimelineView {
     this.refresh();
   }
 
+  // After a new connection: who looks at a moment goes on looking at it.
   replace(document) {
+    const moment = this.follows && this.selected < 0 || this.model.isEmpty ? null : this.moment;
     this.model.replace(document);
     this.selected = -1;
     this.fit();
     this.recent();
-    this.refresh();
+    if (moment === null) this.refresh(); else this.show(moment);
   }
 
   explain(explanation) {

@@ -1,5 +1,6 @@
-// What if: a rolling restart of the group, predicted under its settings and others, beside what was seen.
-import { element, number, tableRow, text, time, visible } from "./live.js";
+// What if: a restart of the group's members, predicted under its settings and others, beside what was seen.
+import { element, language, number, tableRow, text, texts, time, visible } from "./live.js";
+import { mountTimeline } from "./timeline.js";
 
 const form = document.getElementById("what-if");
 const answer = document.getElementById("what-if-answer");
@@ -20,49 +21,64 @@ function spread({ mean, lowest, highest }, most, decimals) {
 
 const FIGURES = [["rebalances", 0], ["unowned_s", 1], ["longest_unowned_s", 1], ["moved", 0], ["duplicates", 0]];
 
-/** What the lines of the journal show, in the measures of a prediction. */
-function seen(lines, partitions) {
-  const ends = lines.filter((line) => ["stable", "empty", "epoch_raised"].includes(line.event));
-  if (!ends.length) return null;
-  const sum = (field) => lines.reduce((total, line) => total + (line[field] ?? 0), 0);
+/** What was seen, in the measures of a prediction. */
+function seen(was) {
   const exactly = (value) => ({ mean: value, lowest: value, highest: value });
-  return {
-    since: lines[0].time_ms,
-    rebalances: exactly(ends.length),
-    unowned_s: exactly(sum("unowned_ms") / 1000 / Math.max(partitions, 1)),
-    moved: exactly(sum("moved_count")),
-  };
+  return { rebalances: exactly(was.rebalances), unowned_s: exactly(was.unowned_s), moved: exactly(was.moved) };
 }
 
-function show(prediction, lines) {
-  const was = seen(lines, prediction.partitions);
-  const rows = was === null ? [...prediction.costs] : [...prediction.costs, was];
+/** Two timelines of equal length, side by side: the group's last rebalances, and the deploy under the chosen setting. */
+const chosen = document.getElementById("what-if-chosen");
+let shown = null;
+
+function draw() {
+  const { was, timelines } = shown, timeline = timelines[chosen.value];
+  const mounted = (id, of) => {
+    const root = document.getElementById(id);
+    if (root.timeline === undefined) root.timeline = mountTimeline(root, { timeline: of, texts, language });
+    else root.timeline.replace(of);
+    return root.timeline;
+  };
+  mounted("what-if-timeline", timeline);
+  document.getElementById("what-if-was").hidden = was === null;
+  if (was === null) return;
+  const span = timeline.end_ms - timeline.begin_ms;
+  const last = was.timeline.rebalances.at(-1)?.phases.at(-1)[2] ?? was.timeline.end_ms, to = Math.ceil(last + span / 10);
+  mounted("what-if-past", { ...was.timeline, end_ms: to }).show(`${to - span}-${to}`);
+}
+chosen.addEventListener("change", draw);
+
+function show(prediction) {
+  const { was } = prediction, ofWas = was === null ? null : seen(was);
+  const rows = was === null ? prediction.costs : [...prediction.costs, ofWas];
   const most = Object.fromEntries(FIGURES.map(([name]) => [name, Math.max(...rows.map((row) => row[name]?.mean ?? 0))]));
   const name = (row) => {
-    if (row === was) return text("what_if.seen", { time: time(was.since) });
+    if (row === ofWas) return text("what_if.seen", { time: time(was.since_ms) });
     return row.change ? row.setting : text("what_if.today", { setting: row.setting });
   };
+  shown = prediction;
+  chosen.replaceChildren(...prediction.costs.map((cost, index) => new Option(visible(name(cost)), index)));
   document.querySelector("#what-if-table tbody").replaceChildren(...rows.map((row) =>
     tableRow(visible(name(row)), ...FIGURES.map(([figure, decimals]) => row[figure] ? spread(row[figure], most[figure], decimals) : "–"))));
   document.getElementById("what-if-result").hidden = false;
+  draw();
   answer.textContent = visible(prediction.recommendation, 2000);
   document.getElementById("what-if-assumed").textContent =
     prediction.assumed.length ? text("what_if.assumed", { words: visible(prediction.assumed.join("; "), 3000) }) : "";
 }
 
-/** `linesOf()`: the lines of the journal that the page has. */
-export function offerPrediction(linesOf) {
+export function offerPrediction() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const fields = form.elements;
-    const wanted = { pause_ms: fields.pause.valueAsNumber * 1000, gap_ms: fields.gap.valueAsNumber * 1000, kill: fields.kill.checked };
+    const wanted = { pause_ms: fields.pause.valueAsNumber * 1000, gap_ms: fields.gap.valueAsNumber * 1000, kill: fields.kill.checked, only_one: fields.one.value === "one" };
     fields.go.disabled = true;
     answer.textContent = text("what_if.running");
     try {
       const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) };
       const result = await (await fetch(`${api}/predict`, options)).json();
       if (result.error) answer.textContent = visible(result.error, 1000);
-      else show(result, linesOf());
+      else show(result);
     } catch {
       answer.textContent = text("live.away");
     }
