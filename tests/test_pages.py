@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
+import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.page import Section, page, write_pictures
 from coterie.console.svg import Line, Spread, bars, colours, line_chart, small_multiples
-
-CHROMIUM = next(
-    (browser for name in ("chromium", "chromium-browser", "google-chrome") if (browser := shutil.which(name))), None
-)
-QUIET = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-]
+from coterie_conformance.console.browser import chromium, opened
+from tests.web.in_browser import in_a_browser
 
 # What the page looks like to the browser: texts outside of their picture, overlapping texts, requests, errors.
 PROBE = """<script>
 addEventListener('load', () => {
-  const found = {outside: [], overlapping: [], touching: [], requests: performance.getEntriesByType('resource').length};
-  for (const svg of document.querySelectorAll('svg')) {
+  const seen = {outside: [], overlapping: [], touching: [], requests: performance.getEntriesByType('resource').length};
+  const pictures = [...document.querySelectorAll('svg')].filter((svg) => svg.checkVisibility());
+  seen.shown = pictures.length;
+  seen.charts = pictures.slice(0, 2).map((svg) => [svg.getBoundingClientRect().right,
+    Math.min(...[...svg.querySelectorAll('text')].map((text) => text.getBoundingClientRect().height))]);
+  for (const svg of pictures) {
     const frame = svg.getBoundingClientRect(), boxes = [];
     for (const part of svg.querySelectorAll('text, rect:not(.paper), line, polyline, path')) {
       const box = part.getBoundingClientRect();
       if (Math.min(box.left - frame.left, frame.right - box.right, box.top - frame.top, frame.bottom - box.bottom) < 6)
-        found.touching.push(part.outerHTML);
+        seen.touching.push(part.outerHTML);
     }
     for (const text of svg.querySelectorAll('text')) {
       const box = text.getBoundingClientRect();
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
-        found.outside.push(text.textContent);
+        seen.outside.push(text.textContent);
       for (const [other, name] of boxes)
         if (box.left < other.right - 2 && other.left < box.right - 2 &&
             box.top < other.bottom - 3 && other.top < box.bottom - 3)
-          found.overlapping.push(name + ' / ' + text.textContent);
+          seen.overlapping.push(name + ' / ' + text.textContent);
       boxes.push([box, text.textContent]);
     }
   }
-  found.height = document.documentElement.scrollHeight;
-  found.wide = document.documentElement.scrollWidth > innerWidth;
-  document.title = 'SEEN ' + JSON.stringify(found);
+  seen.wide = document.documentElement.scrollWidth > innerWidth;
+  document.title = 'SEEN ' + JSON.stringify(seen);
 });
 </script>"""
 
@@ -73,31 +63,27 @@ def sections() -> list[Section]:
     return [Section(name.title(), "How to read it.", svg, name) for name, svg in made.items()]
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("CI") != "true", reason="LOUD: no Chromium here to open a page in"
-)
-def test_a_page_in_a_browser(tmp_path: Path) -> None:
-    assert CHROMIUM is not None, ".ci/run installs Chromium"
+@in_a_browser
+@pytest.mark.parametrize("width", [360, 768, 1040])
+def test_a_page_in_a_browser(width: int, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     # Without the policy, by which the page would not run the probe.
     text = re.sub("<meta http-equiv[^>]*>", "", page("A & B", "A summary.", sections()))
     path.write_text(text.replace("</body>", PROBE + "</body>"))
-    where = [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1040,2000", "--virtual-time-budget=2000"]
-    command = [CHROMIUM, *QUIET, *where, "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    seen = re.search(r"<title>SEEN (.*?)</title>", done.stdout)
-    assert seen is not None, done.stderr[-2000:]
-    assert '"outside":[]' in seen[1], seen[1]
-    assert '"overlapping":[]' in seen[1], seen[1]
-    assert '"touching":[]' in seen[1], seen[1]
-    assert '"requests":0' in seen[1], "the page must need nothing from elsewhere"
-    assert '"wide":false' in seen[1]
-    shot = tmp_path / "page.png"
-    subprocess.run(
-        [CHROMIUM, *QUIET, *where, f"--screenshot={shot}", path.as_uri()], capture_output=True, timeout=120, check=True
-    )
-    assert shot.read_bytes().startswith(b"\x89PNG")
-    assert shot.stat().st_size > 20_000, "the picture is not blank"
+
+    async def go() -> dict[str, Any]:
+        size = {"width": width, "height": 800}
+        async with chromium() as browser, opened(browser, "file://", str(path), viewport=size) as shown:
+            seen: dict[str, Any] = json.loads((await shown.title()).removeprefix("SEEN "))
+            return seen
+
+    seen = asyncio.run(go())
+    assert seen.pop("shown") == 4, "each picture once"
+    charts = seen.pop("charts")
+    assert len(charts) == 2
+    assert all(right <= width and letters > 10 for right, letters in charts), "to be read without scrolling"
+    nothing = {"outside": [], "overlapping": [], "touching": [], "wide": False}
+    assert seen == nothing | {"requests": 0}, "the page must need nothing from elsewhere"
 
 
 def test_pictures_stand_on_their_own(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.console.page import Markup, markup_text
-from coterie.console.svg import LEFT, RIGHT, WIDTH, caption, colours, svg, time_axis, x_of
+from coterie.console.page import WIDTH, Markup, markup_text
+from coterie.console.svg import LEFT, RIGHT, caption, colours, svg, time_axis, x_of
 from coterie.laboratory.experiments import ExperimentGroup
 from coterie.laboratory.ownership import Ownership, TopicPartition
 

@@ -42,7 +42,7 @@ _SHOW = """async ([name, ms]) => {
 
 async def take(url: str) -> None:
     """Into docs/."""
-    from tests.web.in_browser.browser import chromium, opened
+    from coterie_conformance.console.browser import chromium, opened
 
     async with chromium() as browser:
         for name, language, lesson, ms, context in PICTURES:

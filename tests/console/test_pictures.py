@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from coterie.console import history_page
 from coterie.console.growth_chart import Growth, growth_chart
-from coterie.console.page import STYLE, SVG_STYLE, Markup, Section, page, table
+from coterie.console.page import PHONE_WIDTH, STYLE, SVG_STYLE, WIDTH, Markup, Section, page, table
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import (
     LEFT,
     PALETTE,
     RIGHT,
-    WIDTH,
     Line,
     Spread,
     bars,
@@ -46,7 +45,7 @@ def _elements(picture: str) -> Iterator[ET.Element]:
     yield from (e for e in ET.fromstring(picture).iter() if e.attrib.get("class") != "paper")
 
 
-def _check_numbers(picture: str) -> None:
+def _check_numbers(picture: str, whole: int = WIDTH) -> None:
     """Every coordinate is finite, no size negative, and what is drawn lies between the picture's left and right edge."""
     for element in _elements(picture):
         numbers = {
@@ -56,8 +55,8 @@ def _check_numbers(picture: str) -> None:
         assert numbers.get("width", 0) >= 0
         assert numbers.get("height", 0) >= 0
         for name in ("x", "x1", "x2"):
-            assert -0.1 <= numbers.get(name, 0) <= WIDTH, ET.tostring(element)
-        assert numbers.get("x", 0) + numbers.get("width", 0) <= WIDTH + 0.1, ET.tostring(element)
+            assert -0.1 <= numbers.get(name, 0) <= whole, ET.tostring(element)
+        assert numbers.get("x", 0) + numbers.get("width", 0) <= whole + 0.1, ET.tostring(element)
 
 
 def _texts(picture: str) -> list[str]:
@@ -91,6 +90,7 @@ def test_a_line_chart_has_every_curve_and_its_name(lines: list[str], points: lis
     end_s = points[-1][0]
     picture = line_chart([Line(name, points) for name in lines], end_s, "t", "records")
     _check_numbers(picture)
+    _check_numbers(picture.phone, PHONE_WIDTH)
     curves = [e for e in _elements(picture) if e.tag == f"{NS}polyline"]
     assert len(curves) == len(lines)
     drawn = [tuple(map(float, pair.split(","))) for pair in curves[0].attrib["points"].split()]
@@ -117,14 +117,15 @@ def test_the_labels_of_an_axis_are_round(highest: float) -> None:
 @given(st.dictionaries(st.text(max_size=200), values, max_size=10))
 @example({"x" * 200: 5.0})
 def test_bars_are_as_long_as_their_values(given_values: dict[str, float]) -> None:
-    picture = bars(list(given_values.items()), "t", "records")
-    _check_numbers(picture)
-    drawn = [float(e.attrib["width"]) for e in _elements(picture) if e.tag == f"{NS}rect"]
-    assert len(drawn) == len(given_values)
-    highest = max(given_values.values(), default=0)
-    for width, value in zip(drawn, given_values.values(), strict=True):
-        assert highest == 0 or math.isclose(width, max(drawn) * value / highest, abs_tol=0.2)
-    assert highest == 0 or max(drawn) >= 100
+    chart = bars(list(given_values.items()), "t", "records")
+    for picture, whole in ((chart, WIDTH), (chart.phone, PHONE_WIDTH)):
+        _check_numbers(picture, whole)
+        drawn = [float(e.attrib["width"]) for e in _elements(picture) if e.tag == f"{NS}rect"]
+        assert len(drawn) == len(given_values)
+        highest = max(given_values.values(), default=0)
+        for width, value in zip(drawn, given_values.values(), strict=True):
+            assert highest == 0 or math.isclose(width, max(drawn) * value / highest, abs_tol=0.2)
+        assert highest == 0 or max(drawn) >= 100
 
 
 @given(st.lists(st.tuples(st.text(max_size=8), values, values, values), min_size=1, max_size=10), st.integers(1, 5))
@@ -216,7 +217,9 @@ def test_the_times_of_a_groups_history_are_not_broken(monkeypatch: pytest.Monkey
 
 def test_a_picture_on_a_page_has_a_caption_and_is_scrolled_alone() -> None:
     shown = page("t", "", [Section("Causes", "", bars([("a", 1.0)], "rebalances by cause", "rebalances"))])
-    assert '<figure><div class="wide"><svg' in shown
+    assert shown.count("<svg") == 2
+    assert '<figure><div class="phone"><svg' in shown
+    assert '</svg></div><div class="wide"><svg' in shown
     assert "<figcaption>Rebalances by cause</figcaption></figure>" in shown
     assert "min-width: 820px" in shown, "on a phone its letters would be five pixels high"
 

@@ -19,8 +19,9 @@ from reference_pages.playground_site import NoRuntime, assemble, runtime, server
 from coterie.laboratory.playground.lessons import LESSONS
 from coterie.laboratory.playground.session import PlaygroundSession
 from coterie.laboratory.playground.settings import PROTOCOLS
+from coterie_conformance.console.browser import chromium, opened, violations
 from tests.laboratory.test_dropped import journal
-from tests.web.in_browser.browser import chromium, in_a_browser, opened, violations
+from tests.web.in_browser import in_a_browser
 
 pytestmark = [pytest.mark.slow, in_a_browser]
 

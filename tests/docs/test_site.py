@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,10 +13,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from coterie_conformance.console.browser import CHROMIUM, OPTIONS
 from tests.docs.site_sweep import faults
-from tests.test_pages import CHROMIUM, QUIET
+from tests.web.in_browser import in_a_browser
 
 pytestmark = pytest.mark.slow
+QUIET = ("--headless", "--hide-scrollbars", *OPTIONS)
 
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("sphinx", reason="LOUD: the extra docs is not installed (./run test installs it)")
@@ -91,9 +92,7 @@ def test_the_search_index_has_the_words_of_the_reference(site: Path) -> None:
         assert page in {names[n] for n in (pages if isinstance(pages, list) else [pages])}, word
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("CI") != "true", reason="LOUD: no Chromium here to open a page in"
-)
+@in_a_browser
 class TestInABrowser:
     def test_every_page_can_be_read_on_a_phone_and_on_a_desk(self, site: Path, tmp_path: Path) -> None:
         pages = [page.relative_to(site).as_posix() for page in site.rglob("*.html") if "_static" not in page.parts]

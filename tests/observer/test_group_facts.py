@@ -62,7 +62,7 @@ def test_a_coterie_broker_also_knows_the_heartbeats() -> None:
 def explained(**pushed: float) -> GroupExplanation:
     """A member that pushes these metrics, of those about polls."""
     metrics = tuple(PushedMetric(METRICS + name.replace("_", "."), (), value) for name, value in pushed.items())
-    unknown = dict.fromkeys(
+    unknown: Any = dict.fromkeys(
         ("waits_in", "last_heard_ms", "session_timeout_ms", "session_left_ms", "rebalance_timeout_ms", "last_fetch_ms")
     )
     member = MemberExplanation(

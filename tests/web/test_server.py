@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
 from tests.web.streams import events
 
@@ -27,15 +28,17 @@ def test_the_streams_and_documents_of_the_contract() -> None:
         feed = HandFeed()
         feed.memory.rows.put(row("crew"))
         feed.memory.journal.add(line("crew"))
-        feed.explanations["crew"] = {"group": "crew", "verdict": "it waits"}
+        feed.explanations["crew"] = explanation("crew", verdict="it waits", partitions=1, members=1)
         async with served(feed) as url, aiohttp.ClientSession() as session:
             [(name, rows)] = await events(session, f"{url}/api/events", 1)
             assert (name, rows) == ("rows", {"reset": True, "rows": [row("crew")], "removed": []})
-            of_one = await events(session, f"{url}/api/groups/crew/events", 3)
-            assert [name for name, _ in of_one] == ["history", "timeline", "explanation"]
+            of_one = await events(session, f"{url}/api/groups/crew/events", 4)
+            assert [name for name, _ in of_one] == ["history", "timeline", "changes", "explanation"]
             assert of_one[0][1] == [json.loads(line("crew").to_json()) | {"why": "anna joined"}]
-            assert of_one[2][1]["verdict"] == "it waits"
-            assert of_one[2][1]["now_ms"] > 0
+            changes, shown = of_one[2][1], of_one[3][1]
+            assert changes["lanes"] == [["orders", 0]], "no line named an owner: what is described begins the timeline"
+            assert shown["verdict"] == "it waits"
+            assert 0 < changes["owned"][0][1][2] <= shown["now_ms"]
             async with session.get(f"{url}/api/groups/crew/history") as response:
                 assert await response.json() == of_one[0][1]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.console.page import Markup, markup_text
-from coterie.console.svg import LEFT, RIGHT, WIDTH, caption, colours, short, svg
+from coterie.console.page import WIDTH, Markup, markup_text
+from coterie.console.svg import LEFT, RIGHT, caption, colours, short, svg
 from coterie.text.quantity import quantity
 
 Scale = Callable[[float], float]

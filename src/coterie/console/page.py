@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from coterie.text.hidden import visible
 
+WIDTH, PHONE_WIDTH = 960, 340  # of a picture, in the units of its view box
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #555; --line: #ddd; --empty: #f4f4f4;
   --right: #00694d; --wrong: #b00020; }
@@ -38,6 +39,9 @@ body:has(> .timeline) { max-width: 1500px; }
 figure { max-width: 1000px; }
 p { max-width: 62em; }
 figure svg { display: block; width: 100%; min-width: 820px; height: auto; }
+figure .phone { display: none; max-width: 480px; }
+figure .phone svg, figure .phone + .wide svg { min-width: 0; }
+@media (max-width: 800px) { figure .phone { display: block; } figure .phone + .wide { display: none; } }
 figure svg text, figure svg .small { fill: var(--ink); }
 figure svg .spread { stroke: var(--ink); }
 figure svg .axis { stroke: var(--faint); }
@@ -61,6 +65,19 @@ class Markup(str):
     """HTML or SVG. Any other text is escaped where it joins a `Markup`: by `element`, or by `markup_text`."""
 
     __slots__ = ()
+
+
+class Chart(Markup):
+    """A picture as SVG, and ``phone``, the same for a window of a phone's width: reduced to it, its texts could not be read."""
+
+    phone: Markup
+
+    @classmethod
+    def of(cls, draw: Callable[[int], Markup]) -> Chart:
+        """``draw``: the picture in so many pixels of width."""
+        chart = cls(draw(WIDTH))
+        chart.phone = draw(PHONE_WIDTH)
+        return chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +157,8 @@ def _framed(body: Markup) -> Markup:
     if not body.startswith("<svg") or title is None:
         return element("div", body, css="wide")
     caption = Markup(title[1][:1].upper() + title[1][1:])
-    return element("figure", element("div", body, css="wide"), element("figcaption", caption))
+    phone = [element("div", body.phone, css="phone")] if isinstance(body, Chart) else []
+    return element("figure", *phone, element("div", body, css="wide"), element("figcaption", caption))
 
 
 def write_pictures(sections: Sequence[Section], folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.console.page import SVG_STYLE, Markup, markup_text
+from coterie.console.page import SVG_STYLE, WIDTH, Chart, Markup, markup_text
 
 # Okabe and Ito's palette, and three of Paul Tol's.
 PALETTE = (
@@ -22,10 +22,11 @@ PALETTE = (
     "#117733",
     "#661100",
 )
-WIDTH, LEFT, RIGHT = 960, 110, 20
+LEFT, RIGHT = 110, 20
+PHONE_LEFT = 60
 MARGIN = 12  # around each picture, which may be shown on any background
-CURVES_PER_LINE, CURVE_WIDTH = 4, 220  # of a line chart's
-LONGEST_BAR_NAME = 64  # characters; of longer names the tooltip has the rest
+CURVE_WIDTH = 220  # of a line chart's names
+LONGEST_BAR_NAME, LONGEST_ON_A_PHONE = 64, 48  # characters; of longer names the tooltip has the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Line:
     points: Sequence[tuple[float, float]]
 
 
-def x_of(time_s: float, end_s: float, left: float = LEFT) -> float:
-    """The position of a time on an axis from ``left`` to the right end."""
-    return left + (WIDTH - left - RIGHT) * time_s / max(end_s, 0.001)
+def x_of(time_s: float, end_s: float, left: float = LEFT, whole: float = WIDTH) -> float:
+    """The position of a time on an axis from ``left`` to the right end of a picture that is ``whole`` wide."""
+    return left + (whole - left - RIGHT) * time_s / max(end_s, 0.001)
 
 
 def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> Markup:
@@ -46,12 +47,13 @@ def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "")
     return Markup(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{markup_text(text)}</text>')
 
 
-def time_axis(y: float, end_s: float, left: float = LEFT) -> str:
+def time_axis(y: float, end_s: float, left: float = LEFT, whole: float = WIDTH) -> str:
     """Labels of whole seconds, minutes or hours below ``y``."""
-    step = next((s for s in _STEPS_S if end_s / s <= 14), int(end_s // 14) + 1)
+    most = int((whole - left) // 60)
+    step = next((s for s in _STEPS_S if end_s / s <= most), int(end_s // most) + 1)
     parts = []
     for second in range(0, int(end_s) + 1, step):
-        x = x_of(second, end_s, left)
+        x = x_of(second, end_s, left, whole)
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 4:.1f}" class="axis"/>')
         parts.append(caption(x, y + 16, _time_text(second, step), "middle", "small"))
     return "".join(parts)
@@ -66,9 +68,9 @@ def _time_text(second: int, step: int) -> str:
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 
-def svg(height: float, title: str, parts: Sequence[str]) -> Markup:
-    """A whole picture: the parts within 0 to `WIDTH` and 0 to ``height``, and a margin."""
-    x, width, full_height = -MARGIN, WIDTH + 2 * MARGIN, f"{height + 2 * MARGIN:.0f}"
+def svg(height: float, title: str, parts: Sequence[str], whole: int = WIDTH) -> Markup:
+    """A picture: the parts within 0 to ``whole`` and 0 to ``height``, and a margin."""
+    x, width, full_height = -MARGIN, whole + 2 * MARGIN, f"{height + 2 * MARGIN:.0f}"
     return Markup(
         f'<svg viewBox="{x} {x} {width} {full_height}" role="img" aria-label="{markup_text(title)}" '
         f'xmlns="http://www.w3.org/2000/svg"><title>{markup_text(title)}</title><style>{SVG_STYLE}</style>'
@@ -87,10 +89,16 @@ def round_step(highest: float) -> int:
     return next(power * factor for factor in (1, 2, 5, 10) if 4 * power * factor >= highest)
 
 
-def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Markup:
+def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Chart:
     """Curves over time from zero up."""
+    return Chart.of(lambda whole: _curves(lines, end_s, title, unit, whole))
+
+
+def _curves(lines: Sequence[Line], end_s: float, title: str, unit: str, whole: int) -> Markup:
     colour = colours([line.name for line in lines])
-    below = 20 * max((len(lines) - 1) // CURVES_PER_LINE, 0)  # for more lines of names
+    left = LEFT if whole == WIDTH else PHONE_LEFT
+    names_per_line = max((whole - left) // CURVE_WIDTH, 1)
+    below = 20 * max((len(lines) - 1) // names_per_line, 0)  # for more lines of names
     top, bottom, height = 30 + below, 230 + below, 262 + below
     largest = max((v for line in lines for _, v in line.points), default=0)
     step = round_step(largest)
@@ -100,43 +108,50 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Ma
     for part in range(count + 1):
         value = step * part
         y = bottom - (bottom - top) * part / count
-        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
-        parts.append(caption(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
-    parts.append(caption(LEFT - 8, 16, unit, "end", "small"))
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{whole - RIGHT}" y2="{y:.1f}" class="grid"/>')
+        parts.append(caption(left - 8, y + 4, f"{value:,.0f}", "end", "small"))
+    parts.append(caption(left - 8, 16, unit, "end", "small"))
     for index, line in enumerate(lines):
-        path = " ".join(f"{x_of(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
+        path = " ".join(
+            f"{x_of(t, end_s, left, whole):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points
+        )
         dash = ' stroke-dasharray="6 3"' if index % 2 else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour[line.name]}" stroke-width="2"{dash}/>')
-        x, y = LEFT + index % CURVES_PER_LINE * CURVE_WIDTH, 11 + 20 * (index // CURVES_PER_LINE)
-        parts.append(
-            f'<line x1="{x}" y1="{y:.0f}" x2="{x + 24}" y2="{y:.0f}" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
-        )
-        parts.append(caption(x + 30, y + 5, line.name))
-    parts.append(time_axis(bottom + 4, end_s))
-    return svg(height, title, parts)
+        name_x, name_y = left + index % names_per_line * CURVE_WIDTH, 11 + 20 * (index // names_per_line)
+        dash = f'stroke="{colour[line.name]}" stroke-width="3"{dash}'
+        parts.append(f'<line x1="{name_x}" y1="{name_y}" x2="{name_x + 24}" y2="{name_y}" {dash}/>')
+        parts.append(caption(name_x + 30, name_y + 5, line.name))
+    parts.append(time_axis(bottom + 4, end_s, left, whole))
+    return svg(height, title, parts, whole)
 
 
-def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> Markup:
-    """Horizontal bars, labelled with name and value."""
-    row_height = 22
+def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> Chart:
+    """Horizontal bars, labelled with name and value; on a phone the names are above them."""
+    return Chart.of(lambda whole: _bars(values, title, unit, whole))
+
+
+def _bars(values: Sequence[tuple[str, float]], title: str, unit: str, whole: int) -> Markup:
+    is_wide = whole == WIDTH
+    row_height, above, most = (22, 0, LONGEST_BAR_NAME) if is_wide else (42, 18, LONGEST_ON_A_PHONE)
     longest = max((len(name) for name, _ in values), default=0)
-    left = max(LEFT, 8 + 7 * min(longest, LONGEST_BAR_NAME))
+    left = max(LEFT, 8 + 7 * min(longest, most)) if is_wide else 0
     height = len(values) * row_height + 24
     highest = max((abs(v) for _, v in values), default=0) or 1
-    whole = all(value == int(value) for _, value in values)
+    are_counts = all(value == int(value) for _, value in values)
     parts: list[str] = [caption(left, 12, unit, css="small")]
     for index, (name, value) in enumerate(values):
         y = 20 + index * row_height
-        width = max(value, 0) / highest * (WIDTH - left - RIGHT - 90)
-        shown = name if len(name) <= LONGEST_BAR_NAME else name[: LONGEST_BAR_NAME - 1] + "…"
-        parts.append(caption(left - 8, y + 14, shown, "end", "small"))
+        width = max(value, 0) / highest * (whole - left - RIGHT - 90)
+        shown = name if len(name) <= most else name[: most - 1] + "…"
+        parts.append(caption(left - 8 if is_wide else 0, y + 14, shown, "end" if is_wide else "start", "small"))
+        y += above
         parts.append(
-            f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}">'
+            f'<rect x="{left}" y="{y}" width="{width:.1f}" height="17" fill="{PALETTE[0]}">'
             f"<title>{markup_text(name)}</title></rect>"
         )
-        label = f"{value:,.0f}" if whole else f"{value:,.1f}"
+        label = f"{value:,.0f}" if are_counts else f"{value:,.1f}"
         parts.append(caption(left + width + 6, y + 13, label, css="small"))
-    return svg(height, title, parts)
+    return svg(height, title, parts, whole)
 
 
 @dataclass(frozen=True, slots=True)

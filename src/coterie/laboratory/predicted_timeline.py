@@ -16,7 +16,7 @@ from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.playground.playground import shown
 from coterie.laboratory.playground.recording import WatchedOwnership
 from coterie.laboratory.playground.seen_timeline import SeenTimeline
-from coterie.laboratory.prediction import Deploy, DeployedGroup, deploy_plan, run_restarts
+from coterie.laboratory.prediction import Deploy, DeployedGroup, DeployedOwnership, deploy_plan, run_restarts
 from coterie.laboratory.study.classic import KafkaGroup
 from coterie.laboratory.study.course_journal import CourseJournal
 from coterie.laboratory.study.group import StudySetting
@@ -25,6 +25,10 @@ from coterie.machines.ownership import Partition
 
 BEFORE_MS = 5_000  # of the group at rest, ahead of the first restart
 AFTER_MS = 10_000  # behind what happened last
+
+
+class WatchedDeploy(WatchedOwnership, DeployedOwnership):
+    """The meter of a prediction, with its spells."""
 
 
 def predicted_timeline(
@@ -39,7 +43,7 @@ def predicted_timeline(
 ) -> Timeline:
     """``members`` and ``partitions``: the group's own names, in any order; ``begins_ms``: when the deploy begins."""
     plan = deploy_plan(group, deploy, setting, run_restarts(group, deploy))
-    meter = WatchedOwnership(lambda name, was, now, _: seen.owns(name, was, now, meter, group.partitions))
+    meter = WatchedDeploy(lambda name, was, now, _: seen.owns(name, was, now, meter, group.partitions))
     run = StudyRun(setting, plan, seed, checks=False, meter=meter)
     seen = SeenTimeline(GROUP, run.world.start_ms, shown)
     assert isinstance(run.group, KafkaGroup), "a group of Kafka's"

@@ -27,10 +27,10 @@ one of an observer, and `handed_feed` of what a coterie broker hands, so that no
 - `timeline`: behind it, the document of the timeline: `JournalTimeline.document`, which static/timeline.js documents.
 - `changes`: behind further lines, what they change of it.
 - `line`: a further event of the journal, an object of that array; `coterie.coordinator.journal.line` has its fields and kinds.
-- `explanation`: each second, the document of `groups why --json`, with `now_ms`, the server's time in ms since 1970.
+- `explanation`: each half second, the document of `groups why --json`, with `now_ms`, the server's time in ms since 1970.
 - `trouble`: `{"text": …}`, a sentence about what the server cannot reach at present; `{"text": ""}` once it can.
 
-**Events of all groups**: `rows`, `{"reset": bool, "rows": [row, …], "removed": [group, …]}`, at most one a second; with
+**Events of all groups**: `rows`, `{"reset": bool, "rows": [row, …], "removed": [group, …]}`, at most two a second; with
 ``reset`` the rows are all that there are. A row has the fields of `live_rows.LiveRow`.
 
 **The timeline** is a component of static/timeline.js, an ES module, which the page of a group mounts so:

@@ -22,21 +22,26 @@ class ClusterDocuments:
     """Of the cluster that the client settings name."""
 
     def __init__(self, client: dict[str, Any]) -> None:
-        self._settings = client
+        self._settings = {"default.api.timeout.ms": "5000"} | client
+        self._opened: tuple[Admin, Cluster] | None = None
 
     def _open(self) -> tuple[Admin, Cluster]:
-        settings = {"default.api.timeout.ms": "5000"} | self._settings
-        return Admin(settings), Cluster(client_settings(settings))
+        """The connections of the documents before, or new ones: pages ask every second."""
+        if self._opened is None:
+            self._opened = Admin(self._settings), Cluster(client_settings(self._settings))
+        return self._opened
+
+    def close(self) -> None:
+        """Ends the connections."""
+        for client in self._opened or ():
+            client.close()
+        self._opened = None
 
     async def topics(self) -> list[dict[str, Any]]:
         """Each topic with its partitions, replicas and size in bytes, by name. Raises KafkaError."""
         admin, cluster = self._open()
-        try:
-            described = await admin.describe_topics()
-            sizes = _of_leaders(described, await _log_dirs(cluster, await _node_ids(admin)))
-        finally:
-            admin.close()
-            cluster.close()
+        described = await admin.describe_topics()
+        sizes = _of_leaders(described, await _log_dirs(cluster, await _node_ids(admin)))
         bytes_of: Counter[str] = Counter()
         for partition, size in sizes.items():
             bytes_of[partition.topic] += size
@@ -45,20 +50,16 @@ class ClusterDocuments:
     async def topic(self, name: str) -> dict[str, Any] | None:
         """A topic's partitions and settings; None where there is none. Raises KafkaError."""
         admin, cluster = self._open()
-        try:
-            described = (await admin.describe_topics([name]))[name]
-            if described.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return None
-            wanted = [TopicPartition(name, p.partition) for p in described.partitions]
-            starts, ends = await asyncio.gather(
-                admin.list_offsets(dict.fromkeys(wanted, START), errors={}, timeout_ms=LEADER_MS),
-                admin.list_offsets(dict.fromkeys(wanted, END), errors={}, timeout_ms=LEADER_MS),
-            )
-            sizes = _of_leaders({name: described}, await _log_dirs(cluster, await _node_ids(admin)))
-            configs = await _configs(admin, name)
-        finally:
-            admin.close()
-            cluster.close()
+        described = (await admin.describe_topics([name]))[name]
+        if described.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        wanted = [TopicPartition(name, p.partition) for p in described.partitions]
+        starts, ends = await asyncio.gather(
+            admin.list_offsets(dict.fromkeys(wanted, START), errors={}, timeout_ms=LEADER_MS),
+            admin.list_offsets(dict.fromkeys(wanted, END), errors={}, timeout_ms=LEADER_MS),
+        )
+        sizes = _of_leaders({name: described}, await _log_dirs(cluster, await _node_ids(admin)))
+        configs = await _configs(admin, name)
         partitions = [
             _partition_row(p, starts.get(tp), ends.get(tp), sizes.get(tp))
             for p, tp in zip(described.partitions, wanted, strict=True)
@@ -71,13 +72,9 @@ class ClusterDocuments:
     async def brokers(self) -> dict[str, Any]:
         """The cluster's brokers with their partitions, leaders and disks. Raises KafkaError."""
         admin, cluster = self._open()
-        try:
-            described = await admin.describe_cluster()
-            topics = await admin.describe_topics()
-            folders = await _log_dirs(cluster, [node.id for node in described.nodes])
-        finally:
-            admin.close()
-            cluster.close()
+        described = await admin.describe_cluster()
+        topics = await admin.describe_topics()
+        folders = await _log_dirs(cluster, [node.id for node in described.nodes])
         led, held, lagging = Counter[int](), Counter[int](), Counter[int]()
         for topic in topics.values():
             for p in topic.partitions:

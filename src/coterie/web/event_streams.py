@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 from aiohttp import web
 
 from coterie.client import KafkaError
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.timeline import owner_name
+from coterie.machines.ownership import Partition
 from coterie.observer.group_descriptions import now_ms
 from coterie.text.hidden import visible
 from coterie.web.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory
 from coterie.web.journal_memory import LINES_OF_A_GROUP, history_json
 
-LOOK_S, EVERY_S = 0.1, 1.0
+LOOK_S, EVERY_S = 0.1, 0.5
 LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again
 LINES_FOLLOWED = (
     LINES_OF_A_GROUP  # behind the history: with more, it gets what is kept by then, and forgets what is older
@@ -42,7 +45,7 @@ async def send_events(
 
 
 async def events_of_all(feed: GroupFeed, stopping: asyncio.Event) -> AsyncIterator[tuple[str, str]]:
-    """`rows` and `trouble`, at most one of each in a second."""
+    """`rows` and `trouble`, at most one of each in half a second."""
     revision, trouble, sent_s = 0, "", float("-inf")
     loop = asyncio.get_running_loop()
     while not stopping.is_set():
@@ -59,7 +62,7 @@ async def events_of_all(feed: GroupFeed, stopping: asyncio.Event) -> AsyncIterat
 
 
 async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) -> AsyncIterator[tuple[str, str]]:
-    """`history` and `timeline`, then `line` and `changes`, each second `explanation`, and `trouble`."""
+    """`history` and `timeline`, then `line` and `changes`, each half second `explanation`, and `trouble`."""
     waiting: list[JournalLine] = []
 
     def take(line: JournalLine) -> None:
@@ -102,16 +105,36 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
                 explained_s = loop.time()
                 explanation = await explained(feed, group)
                 if explanation is not None:
-                    yield "explanation", explanation
+                    if timeline.described(described_owners(explanation), now_ms(), protocol=explanation["protocol"]):
+                        yield "changes", json.dumps(timeline.changes(visible))
+                    yield "explanation", json.dumps(explanation)
             await asyncio.sleep(LOOK_S)
     finally:
         journal.listeners.remove(take)
 
 
-async def explained(feed: GroupFeed, group: str) -> str | None:
-    """The data of an event `explanation`; None where there is none now."""
+async def explained(feed: GroupFeed, group: str) -> dict[str, Any] | None:
+    """The document of an event `explanation`; None where there is none now."""
     try:
         document = await feed.explain(group)
     except KafkaError:
         return None  # `trouble` says so
-    return None if document is None else json.dumps(document | {"now_ms": now_ms()})
+    return None if document is None else document | {"now_ms": now_ms()}
+
+
+def described_owners(explanation: dict[str, Any]) -> dict[Partition, str]:
+    """The owner of each lane of an explained group: of a partition, or of an active task of a streams group."""
+    names = {
+        m["member_id"]: owner_name(m["member_id"], m["client_id"], m["group_instance_id"])
+        for m in explanation["members"]
+    }
+    owners: dict[Partition, str] = {}
+    for member in explanation["members"]:
+        for task in member.get("active", ()):
+            subtopology_id, _, number = task.rpartition("_")
+            owners[subtopology_id, int(number)] = names[member["member_id"]]
+    for row in () if owners else explanation["partitions"]:
+        of = row.get("owners") or ([] if row["owner"] is None else [row["owner"]])
+        if of:
+            owners[row["topic"], row["partition"]] = " + ".join(sorted(names.get(one, one) for one in of))
+    return owners

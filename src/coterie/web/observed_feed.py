@@ -13,17 +13,20 @@ from coterie.client.admin.group_explanation import PartitionProgress
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.journal.line import TOPIC, JournalLine
 from coterie.observer.explanations import seen_explanation
-from coterie.observer.group_descriptions import now_ms
+from coterie.observer.group_descriptions import SHARE_TYPE, now_ms
 from coterie.observer.lags import GroupLags
 from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
 from coterie.text.lag import STALLED_AFTER_MS
+from coterie.web.group_course import Partition
 from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
 from coterie.web.journal_tail import journal_tail
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
-ROWS_EVERY_S, LAGS_EVERY_S, PULSE_EVERY_S = 0.25, 5.0, 1.0
+ROWS_EVERY_S, PULSE_EVERY_S = 0.25, 1.0
+LAGS_EVERY_S, UNREAD_LAGS_EVERY_S = 1.0, 5.0  # while a page is open, and while none is
 PULSE_MS = "3000"
 EXPLAINED_LINES = 50
 
@@ -110,7 +113,7 @@ class ObservedFeed:
                     (((lag.topic, lag.partition), lag.committed, lag.lag) for lag in self._lags.of(group)), at_ms
                 )
                 self.memory.changed.add(group)
-            await asyncio.sleep(LAGS_EVERY_S)
+            await asyncio.sleep(LAGS_EVERY_S if self.memory.readers else UNREAD_LAGS_EVERY_S)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -153,7 +156,7 @@ class ObservedFeed:
 
     def _partitions(self, group: KnownGroup, at_ms: int) -> tuple[PartitionProgress, ...]:
         assert group.described is not None
-        owners = owners_of((m.member_id, m.assignment) for m in group.described.members)
+        owners = _owners(group.described.members)
         lags = {(lag.topic, lag.partition): lag for lag in self._lags.of(group.group)}
         course = self.memory.courses[group.group]
         rows = []
@@ -161,10 +164,31 @@ class ObservedFeed:
             lag, unmoved_ms = lags.get(partition), course.unmoved_ms(partition, at_ms)
             is_stalled = lag is not None and lag.lag > 0 and (unmoved_ms or 0) >= STALLED_AFTER_MS
             committed, end, behind = (None, None, None) if lag is None else (lag.committed, lag.end, lag.lag)
+            of = owners.get(partition, ())
+            is_shared = group.described.protocol_type == SHARE_TYPE
             rows.append(
-                PartitionProgress(*partition, owners.get(partition), committed, end, behind, unmoved_ms, is_stalled)
+                PartitionProgress(
+                    *partition,
+                    of[0] if of and not is_shared else None,
+                    committed,
+                    end,
+                    behind,
+                    unmoved_ms,
+                    is_stalled,
+                    None if lag is None else lag.lag_ms,
+                    of if is_shared else (),
+                )
             )
         return tuple(rows)
+
+
+def _owners(members: Iterable[MemberMetadata]) -> dict[Partition, tuple[str, ...]]:
+    """The members of each partition; of a share group several."""
+    owners: dict[Partition, tuple[str, ...]] = {}
+    for member in members:
+        for partition in owners_of([(member.member_id, member.assignment)]):
+            owners[partition] = (*owners.get(partition, ()), member.member_id)
+    return owners
 
 
 def _facts(group: KnownGroup) -> GroupFacts:

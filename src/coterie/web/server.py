@@ -62,6 +62,7 @@ class Console:
 
     async def _stop(self, app: web.Application) -> None:
         self._stopping.set()  # ends the event streams
+        self._cluster.close()
 
     async def _groups(self, request: web.Request) -> web.Response:
         return self._page(request, "groups.html")

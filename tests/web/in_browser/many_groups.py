@@ -19,8 +19,8 @@ from playwright.async_api import CDPSession
 from coterie.coordinator.journal.line import JournalLine
 from coterie.web.handed_feed import HandedFeed
 from coterie.web.server import Console
+from coterie_conformance.console.browser import chromium, opened
 from tests.web.feeds import line
-from tests.web.in_browser.browser import chromium, opened
 
 GROUPS, MEMBERS = 10_000, 10
 SECONDS, MINUTE_S = 10, 60

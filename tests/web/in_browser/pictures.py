@@ -19,7 +19,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.web.http import HttpServer
 from coterie.cli.broker_pages import console_of
 from coterie.client import Admin, Consumer, Producer
-from tests.web.in_browser.browser import chromium, opened
+from coterie_conformance.console.browser import chromium, opened
 
 NAMES = ("anna", "ben", "cleo")
 SETTINGS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}

@@ -20,9 +20,10 @@ from coterie.laboratory.study.group import StudySetting
 from coterie.text.hidden import visible
 from coterie.web import event_streams, handed_feed, observed_feed
 from coterie.web.what_if import past, predicted_with_timelines
+from coterie_conformance.console.browser import chromium, opened, violations
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
-from tests.web.in_browser.browser import chromium, in_a_browser, opened, violations
+from tests.web.in_browser import in_a_browser
 from tests.web.test_server import HOSTILE
 
 pytestmark = [pytest.mark.slow, in_a_browser]

@@ -18,8 +18,9 @@ from coterie.console.timeline_page import timeline_section
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.timeline import Timeline, TimelineMark
+from coterie_conformance.console.browser import chromium, opened, violations
 from tests.web.feeds import HandFeed, row, served
-from tests.web.in_browser.browser import chromium, in_a_browser, opened, violations
+from tests.web.in_browser import in_a_browser
 
 pytestmark = [pytest.mark.slow, in_a_browser]
 

@@ -128,7 +128,7 @@ def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:
             if (name := names[topic_id]) is not None
         }
     if isinstance(group, ShareGroup):
-        return {}  # several members have a partition
+        return {}  # `sharers`
     if isinstance(group, StreamsGroup):
         return task_owners(group)
     if group.protocol_type != CONSUMER:
@@ -136,10 +136,21 @@ def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:
     return owners_of((m.member_id, m.assignment) for m in group.members.values())
 
 
+def sharers(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, list[str]]:
+    """The member ids of a share group by partition, which several have at once; of a group of another kind nothing."""
+    shared: dict[TopicPartition, list[str]] = {}
+    for member_id, member in group.members.items() if isinstance(group, ShareGroup) else ():
+        for topic_id, partition in member.current.assigned:
+            name = sources.topics.name_of("", topic_id, True)
+            if name is not None:
+                shared.setdefault((name, partition), []).append(member_id)
+    return shared
+
+
 def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[dict[str, Any]]:
     """Every partition with a committed offset or an owner, with its lag and whether it is stalled."""
-    owned, rows = owners(sources, group), list[dict[str, Any]]()
-    for topic, partition in sorted({*group.offsets, *owned}):
+    owned, shared, rows = owners(sources, group), sharers(sources, group), list[dict[str, Any]]()
+    for topic, partition in sorted({*group.offsets, *owned, *shared}):
         committed = group.offsets.get((topic, partition))
         end = end_offset(sources, topic, partition)
         lag = lag_ms = unmoved_ms = None
@@ -154,6 +165,7 @@ def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[d
                 "topic": topic,
                 "partition": partition,
                 "owner": owned.get((topic, partition)),
+                "owners": shared.get((topic, partition), []),
                 "committed": None if committed is None else committed.offset,
                 "end": end,
                 "lag": lag,

@@ -58,7 +58,9 @@ class MemberExplanation:
     how much is left of its session. ``heartbeat_interval_ms``: between its heartbeats, by the broker's setting or, of the
     classic protocol, as the last two came; None where the broker does not know it. ``pushed``: the metrics that its client
     pushed last, ``last_push_ms`` ago (None where it pushes none, or another member's look the same). Of a broker that is
-    not coterie ``last_heard_ms`` is the time since its last commit, and what cannot be seen from outside is None."""
+    not coterie ``last_heard_ms`` is the time since its last commit, and what cannot be seen from outside is None. ``active``,
+    ``standby`` and ``warmup`` are the tasks of a member of a streams group, as ``1_3``; ``restoring`` has a sentence for each
+    task that it restores."""
 
     member_id: str
     group_instance_id: str | None
@@ -76,6 +78,10 @@ class MemberExplanation:
     heartbeat_interval_ms: int | None = None
     last_push_ms: int | None = None
     pushed: tuple[PushedMetric, ...] = ()
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    warmup: tuple[str, ...] = ()
+    restoring: tuple[str, ...] = ()
 
     @property
     def is_silent(self) -> bool:
@@ -102,7 +108,8 @@ class PartitionProgress:
     """A partition with an owner or a committed offset: ``owner`` is a member id, ``end`` the end of its log, ``lag`` in
     records, ``lag_ms`` the age of the first record that is not committed, ``unmoved_ms`` for how long the
     committed offset is the same. ``stalled``: there is lag, and the offset has not moved for a minute. None where there is no
-    owner, no committed offset, or no such partition any more."""
+    owner, no committed offset, or no such partition any more. ``owners``: the member ids of a share group, whose members have a
+    partition together."""
 
     topic: str
     partition: int
@@ -113,6 +120,7 @@ class PartitionProgress:
     unmoved_ms: int | None
     stalled: bool
     lag_ms: int | None = None
+    owners: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

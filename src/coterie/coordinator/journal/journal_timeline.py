@@ -7,7 +7,7 @@ everything when a rebalance starts. Members that were silent have died before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from coterie.assignors import is_cooperative
@@ -71,6 +71,18 @@ class JournalTimeline:
             self.timeline.add_unowned(self._times.spells)
             self._times.spells = []
         self.timeline.waiting = self._times.unowned_since_ms
+
+    def described(self, owners: Mapping[Partition, str], now_ms: int, *, protocol: str | None = None) -> bool:
+        """The owners as they are described at that time, of a group of which no line has named one yet; whether they were
+        taken. ``protocol``: the assignor."""
+        if self.timeline.owned or self._band is not None or not owners:
+            return False
+        self.timeline.reach(now_ms)
+        self._owners.assigned(dict(owners))
+        for partition, owner in sorted(owners.items()):
+            self._take(partition, owner, now_ms)
+        self._is_cooperative, self._is_empty = is_cooperative(protocol), False
+        return True
 
     def document(self, shown: Callable[[str], str] = str) -> dict[str, Any]:
         """`Timeline.document` of a group that goes on; `changes` begins there."""

@@ -175,7 +175,7 @@ def _member(group: StreamsGroup, member: StreamsGroupMember, now_ms: int, config
         "member_epoch": current.member_epoch,
         "state": current.state.name,
         "process_id": metadata.process_id,
-        "assigned": task_names(current.assigned.active),
+        "active": task_names(current.assigned.active),
         "standby": task_names(current.assigned.standby),
         "warmup": task_names(current.assigned.warmup),
         "revokes": task_names(current.pending_revocation.active),

@@ -13,7 +13,7 @@ function disk(folders) {
   return visible([words, ...errors].join("; "));
 }
 
-poll("/api/brokers", 2000, (cluster) => {
+poll("/api/brokers", (cluster) => {
   const controller = cluster.controller ?? "–";
   document.getElementById("facts").textContent = text("brokers.facts", { id: visible(cluster.cluster_id), controller });
   document.querySelector("#brokers tbody").replaceChildren(...cluster.brokers.map((b) =>

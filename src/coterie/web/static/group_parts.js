@@ -76,6 +76,26 @@ function namesOf(members) {
   return new Map(members.map((member) => [member.member_id, name(member)]));
 }
 
+/** The members of a partition: of a share group several. */
+const ownersOf = ({ owner, owners = [] }) => (owner === null ? owners : [owner]);
+
+const ROLES = ["active", "standby", "warmup"];
+
+/** The tasks of a streams group in order, each with the ids of the members that have it in each role. */
+function tasksOf(members) {
+  const tasks = new Map();
+  const task = (name) => {
+    if (!tasks.has(name)) tasks.set(name, { name, active: [], standby: [], warmup: [], restoring: [] });
+    return tasks.get(name);
+  };
+  for (const member of members) {
+    for (const role of ROLES) for (const name of member[role] ?? []) task(name)[role].push(member.member_id);
+    for (const words of member.restoring ?? []) task(words.split(" ")[1]).restoring.push(words);
+  }
+  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  return [...tasks.values()].sort((a, b) => compare(a.name, b.name));
+}
+
 export class GroupParts {
   constructor() {
     this.heard = 0;
@@ -90,6 +110,7 @@ export class GroupParts {
       ["partition", "owner", "committed", "end", "lag", "behind", "cadence"],
       (cells, partition) => this.fillPartition(cells, partition),
     );
+    this.tasks = new List("tasks", ["task", "active", "standby", "warmup", "restoring"], (cells, task) => this.fillTask(cells, task));
     this.next = document.getElementById("next");
     setInterval(() => this.tick(), 250);
   }
@@ -98,12 +119,15 @@ export class GroupParts {
     this.explanation = explanation;
     this.heard = Date.now();
     this.owned = new Map();
-    for (const { owner } of explanation.partitions) this.owned.set(owner, (this.owned.get(owner) ?? 0) + 1);
+    for (const owner of explanation.partitions.flatMap(ownersOf)) this.owned.set(owner, (this.owned.get(owner) ?? 0) + 1);
     this.names = namesOf(explanation.members);
     this.mostLag = Math.max(...explanation.partitions.map((p) => p.lag ?? 0), 1);
     this.cadence.see(explanation.partitions, this.heard);
     this.members.show(explanation.members);
     this.partitions.show(explanation.partitions);
+    const tasks = tasksOf(explanation.members);
+    document.getElementById("of-streams").hidden = tasks.length === 0;
+    this.tasks.show(tasks);
     const unseen = document.getElementById("unseen");
     unseen.textContent = visible(explanation.unseen ?? "", 1000);
     unseen.hidden = !explanation.unseen;
@@ -142,12 +166,27 @@ export class GroupParts {
     cells.doing.classList.toggle("awaited", isAwaited);
   }
 
+  /** Members as a reader knows them; "" for none. */
+  named(members) {
+    return members.map((member) => visible(this.names.get(member) ?? member, 80)).sort().join(" + ");
+  }
+
+  fillTask(cells, task) {
+    cells.task.textContent = visible(task.name);
+    cells.active.textContent = this.named(task.active) || text("partition.unowned");
+    cells.active.classList.toggle("awaited", task.active.length === 0);
+    cells.standby.textContent = this.named(task.standby) || "–";
+    cells.warmup.textContent = this.named(task.warmup) || "–";
+    cells.restoring.textContent = visible(task.restoring.join("; ")) || "–";
+    cells.restoring.classList.toggle("awaited", task.restoring.length > 0);
+  }
+
   fillPartition(cells, partition) {
     const name = `${partition.topic}-${partition.partition}`;
     cells.partition.textContent = visible(name);
-    const owner = partition.owner === null ? null : (this.names.get(partition.owner) ?? partition.owner);
-    cells.owner.textContent = owner === null ? text("partition.unowned") : visible(owner);
-    cells.owner.classList.toggle("awaited", owner === null);
+    const owners = this.named(ownersOf(partition));
+    cells.owner.textContent = owners || text("partition.unowned");
+    cells.owner.classList.toggle("awaited", !owners);
     cells.committed.textContent = number(partition.committed);
     cells.end.textContent = number(partition.end);
     bar(cells.lag, partition.lag === null ? null : partition.lag / this.mostLag, number(partition.lag), partition.stalled);

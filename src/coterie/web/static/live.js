@@ -112,8 +112,10 @@ export async function read(url) {
   return result;
 }
 
+const POLL_MS = 1000; // so that a change is seen within two seconds
+
 /** Reads a document again and again while the page is seen. */
-export function poll(url, everyMs, handle) {
+export function poll(url, handle) {
   let isReading = false;
   const look = async () => {
     if (document.hidden || isReading) return;
@@ -121,7 +123,7 @@ export function poll(url, everyMs, handle) {
     const result = await read(url).finally(() => (isReading = false));
     if (result !== null) handle(result);
   };
-  setInterval(look, everyMs);
+  setInterval(look, POLL_MS);
   document.addEventListener("visibilitychange", look);
   look();
 }

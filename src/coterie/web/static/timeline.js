@@ -32,7 +32,7 @@ import { button, element, rebalanceTable, rebalanceWords, whyOf } from "./timeli
 
 const LEAST_SPAN_MS = 20, MOST_HEIGHT = 560, LEGEND_SHOWN = 24, FILTER_FROM = 16, RECENT = 8, LEAST_RECENT_MS = 6e5;
 
-export function mountTimeline(root, options) { return new TimelineView(root, options); }
+export function mountTimeline(root, options) { return (root.timeline = new TimelineView(root, options)); }
 
 class TimelineView {
   constructor(root, { timeline, texts, language = "en", onMoment = () => {} }) {
@@ -75,6 +75,7 @@ class TimelineView {
   explain(explanation) {
     this.skewMs = explanation.now_ms - Date.now();
     this.explanation = { ...explanation, heardMs: Date.now() };
+    this.model.isOfStreams = explanation.members.some(({ active }) => active?.length);
     this.now.hidden = false;
     this.tick();
   }

@@ -58,7 +58,8 @@ export class TimelineModel {
     });
   }
 
-  laneName(lane) { return `${this.lanes[lane][0]}-${this.lanes[lane][1]}`; }
+  // A partition, or a task of a streams group as Kafka names it: 1_3.
+  laneName(lane) { return this.lanes[lane].join(this.isOfStreams ? "_" : "-"); }
 
   // The unowned times of a lane, in order: {since, detected, until}, until null while it lasts.
   gaps(lane) {

@@ -16,5 +16,4 @@ for (const [index, root] of document.querySelectorAll(".timeline").entries()) {
   const show = () => { const moment = inAddress(); if (moment !== undefined) mounted.show(moment); };
   addEventListener("hashchange", show);
   show();
-  root.timeline = mounted;
 }

@@ -30,7 +30,7 @@ function showSettings() {
   document.querySelector("#settings tbody").replaceChildren(...cells);
 }
 
-poll(root.dataset.api, 5000, (topic) => {
+poll(root.dataset.api, (topic) => {
   const facts = { partitions: number(topic.partitions), replicas: number(topic.replicas), bytes: bytes(topic.bytes) };
   document.getElementById("facts").textContent = text("topic.facts", facts);
   const select = form.elements.partition;

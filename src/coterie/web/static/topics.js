@@ -31,7 +31,7 @@ function arrange() {
   rows.show(shown);
 }
 
-poll("/api/topics", 5000, (document_) => {
+poll("/api/topics", (document_) => {
   topics = document_;
   arrange();
 });

@@ -35,7 +35,7 @@ function draw() {
   const { was, timelines } = shown, timeline = timelines[chosen.value];
   const mounted = (id, of) => {
     const root = document.getElementById(id);
-    if (root.timeline === undefined) root.timeline = mountTimeline(root, { timeline: of, texts, language });
+    if (root.timeline === undefined) mountTimeline(root, { timeline: of, texts, language });
     else root.timeline.replace(of);
     return root.timeline;
   };

@@ -1,10 +1,12 @@
-"""What `compare --part observe` and `--part proxy` report: causes of stories on Kafka, and clients behind a proxy."""
+"""What the parts `observe`, `proxy` and `console` report: causes of stories on Kafka, clients behind a proxy, and pages of the
+console over clusters of coterie and of Apache Kafka."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 from coterie_conformance.tools.our_commands import is_older
 
@@ -84,3 +86,45 @@ def proxy_sentences(figures: Figures) -> list[str]:
         f"  proxy, {broker}: of {counts['without']} checks that pass without it {counts['with']} pass with it"
         for broker, counts in figures["proxy"].items()
     ]
+
+
+# -- console ------------------------------------------------------------------------------------------------------------------
+
+CONSOLE_VERSIONS = ("3.9.1", "4.3.0")
+SEVERAL = 3
+
+
+def console_part(options: PartOptions) -> Figures:
+    """One broker and three of Apache Kafka's; beside the newest version of coterie's too."""
+    import asyncio
+
+    from coterie_conformance.console.clusters import kafka, ours
+    from coterie_conformance.console.judge import ConsoleCheck, judge_console
+
+    folder, rows = options.folder / "console", list[dict[str, Any]]()
+    clusters = [
+        (f"Apache Kafka {options.version}", n, kafka(options.version, folder / f"kafka-{n}", n)) for n in (1, SEVERAL)
+    ]
+    if options.version == CONSOLE_VERSIONS[-1]:
+        clusters += [("coterie", n, ours(folder / f"coterie-{n}", n)) for n in (1, SEVERAL)]
+    for who, brokers, running in clusters:
+        name = f"{who}, {quantity(brokers, 'broker')}"
+
+        def report(check: ConsoleCheck, name: str = name) -> None:
+            seen = "" if check.seconds is None or check.wrong else f", after {check.seconds:.1f} s"
+            write_check(f"console, {name}: {check.name}{seen}", check.wrong)
+            rows.append({"cluster": name, "check": check.name, "seconds": check.seconds, "wrong": check.wrong})
+
+        folder.mkdir(parents=True, exist_ok=True)
+        with running as cluster:
+            asyncio.run(judge_console(cluster, folder, report))
+    return {"console": rows, "failed": sum(bool(row["wrong"]) for row in rows)}
+
+
+def console_sentences(figures: Figures) -> list[str]:
+    """The lines about the part's figures."""
+    rows = figures["console"]
+    right = sum(not row["wrong"] for row in rows)
+    seen = [row["seconds"] for row in rows if row["seconds"] is not None and "dies" not in row["check"]]
+    longest = f"a change is on the page after {max(seen, default=0):.1f} s at most"
+    return [f"  console: {right} of {quantity(len(rows), 'check')} right; {longest}"]

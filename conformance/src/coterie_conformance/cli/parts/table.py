@@ -21,8 +21,11 @@ from coterie_conformance.cli.parts.histories import histories_part, histories_se
 from coterie_conformance.cli.parts.hostile import hostile_part
 from coterie_conformance.cli.parts.languages import languages_part
 from coterie_conformance.cli.parts.observe import (
+    CONSOLE_VERSIONS,
     OBSERVED_VERSIONS,
     PROXIED_VERSIONS,
+    console_part,
+    console_sentences,
     observe_part,
     observe_sentences,
     proxy_part,
@@ -365,6 +368,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "share-clients": KafkaPart(share_clients_part, share_clients_sentences, FROM_4_3),
     "observe": KafkaPart(observe_part, observe_sentences, OBSERVED_VERSIONS),
     "proxy": KafkaPart(proxy_part, proxy_sentences, PROXIED_VERSIONS),
+    "console": KafkaPart(console_part, console_sentences, CONSOLE_VERSIONS),
     "predict": KafkaPart(predict_part, predict_sentences, (DEPLOYED_VERSION,)),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "applications": KafkaPart(applications_part, applications_sentences, NEWER),

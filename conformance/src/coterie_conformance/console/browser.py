@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -11,8 +10,9 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.async_api import Browser, Page, async_playwright
+
+from coterie_conformance.servers.kafka import CannotRun
 
 CHROMIUM = next((at for name in ("chromium", "chromium-browser", "google-chrome") if (at := shutil.which(name))), None)
 OPTIONS = [
@@ -24,9 +24,6 @@ OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-in_a_browser = pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("CI") != "true", reason="LOUD: no Chromium here to open a page in"
-)
 
 
 @dataclass
@@ -36,6 +33,7 @@ class Complaints:
     seen: list[str] = field(default_factory=list)
 
     def watch(self, page: Page, url: str) -> None:
+        """From now on; ``url``: the page's own host."""
         own = urlsplit(url).netloc
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
         page.on(
@@ -47,8 +45,9 @@ class Complaints:
 
 @contextlib.asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """A browser without a window."""
-    assert CHROMIUM is not None, ".ci/run installs Chromium"
+    """A browser without a window. Raises CannotRun."""
+    if CHROMIUM is None:
+        raise CannotRun("Chromium is not on the PATH; on Debian: apt-get install chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         try:

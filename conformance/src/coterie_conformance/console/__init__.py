@@ -1,0 +1,1 @@
+"""`coterie console` in a browser, over clusters of coterie and of Apache Kafka."""
