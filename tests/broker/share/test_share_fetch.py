@@ -135,7 +135,7 @@ def test_a_renewed_lock_lasts() -> None:
 
 
 def test_a_lost_connection_releases() -> None:
-    """testReleaseSessionOnConnectionDisconnect: what the member had goes to another at once"""
+    """testReleaseSessionOnConnectionDisconnect, testShareSessionEvictedOnConnectionDrop: what the member had goes to another at once"""
 
     async def story(share: ShareWorld) -> None:
         one, two = await share.member("c1"), await share.member("c2")
@@ -171,7 +171,8 @@ def test_a_closed_session_releases() -> None:
     ],
 )
 def test_share_fetch_request_invalid_share_session_epoch(epoch: int, code: ErrorCode) -> None:
-    """testShareFetchRequestInvalidShareSessionEpoch, without a session"""
+    """testShareFetchRequestInvalidShareSessionEpoch, testShareFetchRequestShareSessionNotFound,
+    testShareAcknowledgeRequestShareSessionNotFound"""
 
     async def story(share: ShareWorld) -> None:
         member = await share.member()
@@ -182,7 +183,9 @@ def test_share_fetch_request_invalid_share_session_epoch(epoch: int, code: Error
 
 
 def test_an_epoch_out_of_order_is_refused() -> None:
-    """testShareFetchRequestForgetTopicPartitions, testShareAcknowledgeRequestInvalidShareSessionEpoch"""
+    """testShareFetchRequestForgetTopicPartitions, testShareAcknowledgeRequestInvalidShareSessionEpoch,
+    testShareFetchInitialEpochWithAcknowledgements, testShareAcknowledgeInitialRequestError,
+    testNewContextThrowsErrorWhenAcknowledgeDataPresentOnInitialEpoch"""
 
     async def story(share: ShareWorld) -> None:
         member = await share.member()
@@ -329,7 +332,7 @@ def test_too_many_sessions() -> None:
 
 
 def test_without_the_feature_nothing_is_served() -> None:
-    """share.version 0"""
+    """testShareFetchRequestIsInAccessibleWhenConfigsDisabled, testShareAcknowledgeRequestIsInAccessibleWhenConfigsDisabled"""
 
     async def story(share: ShareWorld) -> None:
         share.broker.broker.features.replace({"share.version": "0"})
