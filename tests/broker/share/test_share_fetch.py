@@ -135,7 +135,8 @@ def test_a_renewed_lock_lasts() -> None:
 
 
 def test_a_lost_connection_releases() -> None:
-    """testReleaseSessionOnConnectionDisconnect, testShareSessionEvictedOnConnectionDrop: what the member had goes to another at once"""
+    """testReleaseSessionOnConnectionDisconnect, testShareSessionEvictedOnConnectionDrop: what the member had goes to another
+    at once"""
 
     async def story(share: ShareWorld) -> None:
         one, two = await share.member("c1"), await share.member("c2")
