@@ -70,7 +70,7 @@ SEEN: dict[Switch, Seen] = {
     ),
     off.a_broker_keeps_its_roles_in_a_new_session: Seen(1, RECORDS | {"only": CUTS}),
     off.appends_are_not_synced: Seen(30, SYNCED),
-    off.followers_do_not_sync: Seen(35, SYNCED),
+    off.followers_do_not_sync: Seen(34, SYNCED),
     off.the_controller_reads_settings_once: Seen(92, TOPICS | {"only": ("broker_killed",)}),
     off.leaders_do_not_learn_of_departures: Seen(
         0, RECORDS | {"only": ("power_cut",), "rebalances_leaders": True, "synced": False}
