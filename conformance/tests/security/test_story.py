@@ -13,10 +13,11 @@ from coterie_conformance.security.story import (
     OWN_ERRORS,
     PASSWORD,
     LoginCheck,
-    _checked,
     _Lines,
     check_logins,
+    checked,
 )
+from coterie_conformance.security.tokens import _token_of
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ from coterie_conformance.security.story import (
 def test_what_is_wrong_with_a_login(error: str, expected: str, lines: list[str], line: str, wrong: str) -> None:
     log = _Lines()
     log.lines = lines
-    check = _checked("c", "case", error, expected, log, line)
+    check = checked("c", "case", error, expected, log, line)
     assert check.wrong.startswith(wrong)
     assert bool(check.wrong) == bool(wrong)
 
@@ -44,6 +45,12 @@ def test_clients_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for name in ("kafkajs", "franz_go", "sarama"):
         monkeypatch.setattr(clients, name, lambda: clients.aiokafka)
     checks: list[LoginCheck] = check_logins("4.3.0", tmp_path / "logins", lambda check: None)
-    assert len(checks) == len(OWN_ERRORS) * (2 * len(MECHANISMS) + len(DENIALS) + 2)
+    assert len(checks) == len(OWN_ERRORS) * (2 * len(MECHANISMS) + len(DENIALS) + 2 + 3)
     of_python = [check for check in checks if check.client in ("librdkafka", "aiokafka")]
     assert [check for check in of_python if check.wrong] == []
+
+
+def test_the_token_of_what_the_tool_prints() -> None:
+    printed = "Created\n\nTOKENID         HMAC     OWNER\n\nAbC aGk= User:alice\n[main] INFO x\n"
+    assert _token_of(printed) == ("AbC", "aGk=")
+    assert _token_of("Error while executing\n") == ("", "")

@@ -58,25 +58,40 @@ _JAVA_CALLS: dict[str, tuple[str, ...]] = {
 _MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
 
 
+def _login_of(settings: Settings) -> dict[str, str]:
+    """As Java's clients have it."""
+    mechanism = settings["sasl.mechanism"]
+    module = _MODULES.get(mechanism, "scram.ScramLoginModule")
+    options = f'username="{settings["sasl.username"]}" password="{settings["sasl.password"]}"'
+    options += ' tokenauth="true"' * ("is.token" in settings)
+    jaas = f"org.apache.kafka.common.security.{module} required {options};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+
+
+def write_properties(settings: Settings, folder: Path) -> Path:
+    """The file of settings of Java's clients."""
+    given = {
+        "security.protocol": settings["security.protocol"],
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": settings["ssl.truststore.location"],
+        "default.api.timeout.ms": "30000",
+        "request.timeout.ms": "20000",
+    }
+    if settings["security.protocol"] == "SASL_SSL":
+        given |= _login_of(settings)
+    if key_store := settings.get("ssl.keystore.location"):
+        given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": key_store}
+    file = folder / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    return file
+
+
 def java(version: str, folder: Path) -> Attempt:
     """Kafka's own kafka-topics of that version."""
     classpath = f"{jars(version)}/*"
 
     def attempt(settings: Settings) -> str:
-        mechanism = settings["sasl.mechanism"]
-        module = _MODULES.get(mechanism, "scram.ScramLoginModule")
-        options = f'username="{settings["sasl.username"]}" password="{settings["sasl.password"]}"'
-        given = {
-            "security.protocol": settings["security.protocol"],
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": settings["ssl.truststore.location"],
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required {options};",
-            "default.api.timeout.ms": "15000",
-            "request.timeout.ms": "10000",
-        }
-        file = folder / "client.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+        file = write_properties(settings, folder)
         command = ["java", "-cp", classpath, *_JAVA_CALLS[settings["call"]]]
         bootstrap = "--bootstrap-server", settings["bootstrap.servers"]
         if settings["call"] in ("topic", "transaction"):
@@ -135,7 +150,15 @@ def librdkafka(settings: Settings) -> str:
         errors.append(str(error.name()))  # type: ignore[attr-defined]
         failed.set()
 
-    own = {name: value for name, value in settings.items() if name not in ("ssl.truststore.location", "call")}
+    of_others = ("ssl.truststore.location", "ssl.keystore.location", "call")
+    has_sasl = settings["security.protocol"] == "SASL_SSL"
+    own = {
+        name: value
+        for name, value in settings.items()
+        if name not in of_others and (has_sasl or not name.startswith("sasl."))
+    }
+    if key_store := settings.get("ssl.keystore.location"):
+        own |= {"ssl.certificate.location": key_store, "ssl.key.location": key_store}
     config = own | {
         "ssl.ca.location": settings["ssl.truststore.location"],
         "reconnect.backoff.ms": "1000",  # else its lines in the log hide those of the next client
@@ -187,14 +210,20 @@ def aiokafka(settings: Settings) -> str:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     from aiokafka.admin import AIOKafkaAdminClient
 
+    context = ssl.create_default_context(cafile=settings["ssl.truststore.location"])
+    if key_store := settings.get("ssl.keystore.location"):
+        context.load_cert_chain(key_store)
     own: dict[str, Any] = {
         "bootstrap_servers": settings["bootstrap.servers"],
         "security_protocol": settings["security.protocol"],
-        "ssl_context": ssl.create_default_context(cafile=settings["ssl.truststore.location"]),
-        "sasl_mechanism": settings["sasl.mechanism"],
-        "sasl_plain_username": settings["sasl.username"],
-        "sasl_plain_password": settings["sasl.password"],
+        "ssl_context": context,
     }
+    if settings["security.protocol"] == "SASL_SSL":
+        own |= {
+            "sasl_mechanism": settings["sasl.mechanism"],
+            "sasl_plain_username": settings["sasl.username"],
+            "sasl_plain_password": settings["sasl.password"],
+        }
 
     async def go() -> str:
         client: Any

@@ -37,12 +37,22 @@ func call(ctx context.Context, given map[string]string) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
+	config := &tls.Config{RootCAs: roots}
+	if file, ok := given["ssl.keystore.location"]; ok {
+		pair, err := tls.LoadX509KeyPair(file, file)
+		if err != nil {
+			return err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(given["bootstrap.servers"]),
-		kgo.DialTLSConfig(&tls.Config{RootCAs: roots}),
-		kgo.SASL(mechanism(given)),
+		kgo.DialTLSConfig(config),
 		kgo.RequestRetries(0),
 		kgo.AllowAutoTopicCreation(),
+	}
+	if given["security.protocol"] == "SASL_SSL" {
+		options = append(options, kgo.SASL(mechanism(given)))
 	}
 	switch given["call"] {
 	case "group":

@@ -36,14 +36,17 @@ const CALLS = {
 };
 
 async function main() {
+  const ssl = { ca: [fs.readFileSync(given["ssl.truststore.location"])] };
+  if (given["ssl.keystore.location"]) ssl.key = ssl.cert = fs.readFileSync(given["ssl.keystore.location"]);
+  const sasl = {
+    mechanism: given["sasl.mechanism"].toLowerCase(),
+    username: given["sasl.username"],
+    password: given["sasl.password"],
+  };
   const kafka = new Kafka({
     brokers: [given["bootstrap.servers"]],
-    ssl: { ca: [fs.readFileSync(given["ssl.truststore.location"])] },
-    sasl: {
-      mechanism: given["sasl.mechanism"].toLowerCase(),
-      username: given["sasl.username"],
-      password: given["sasl.password"],
-    },
+    ssl,
+    sasl: given["security.protocol"] === "SASL_SSL" ? sasl : undefined,
     logLevel: logLevel.NOTHING,
     retry: { retries: given.call === "transaction" ? 1 : 0 }, // an idempotent producer must have one
   });

@@ -53,7 +53,14 @@ func config(given map[string]string) (*sarama.Config, error) {
 	c.Metadata.Retry.Max, c.Producer.Retry.Max, c.Admin.Retry.Max = 0, 0, 0
 	c.Producer.Return.Successes = true
 	c.Net.TLS.Enable, c.Net.TLS.Config = true, &tls.Config{RootCAs: roots}
-	c.Net.SASL.Enable = true
+	if file, ok := given["ssl.keystore.location"]; ok {
+		pair, err := tls.LoadX509KeyPair(file, file)
+		if err != nil {
+			return nil, err
+		}
+		c.Net.TLS.Config.Certificates = []tls.Certificate{pair}
+	}
+	c.Net.SASL.Enable = given["security.protocol"] == "SASL_SSL"
 	c.Net.SASL.User, c.Net.SASL.Password = given["sasl.username"], given["sasl.password"]
 	c.Net.SASL.Mechanism = sarama.SASLMechanism(given["sasl.mechanism"])
 	hashes := map[string]scram.HashGeneratorFcn{"SCRAM-SHA-256": sha256.New, "SCRAM-SHA-512": sha512.New}

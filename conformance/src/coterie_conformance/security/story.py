@@ -8,12 +8,13 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
 from coterie.authentication.scram import credential_of, salted
@@ -56,6 +57,15 @@ OWN_ERRORS = {
         ),
     ),
 }
+# Of a certificate of the client's that the broker refuses, which in TLS 1.3 is after the client's handshake.
+OWN_CERTIFICATE_ERRORS = {
+    "java": "SslAuthenticationException",
+    "librdkafka": "_TRANSPORT",
+    "aiokafka": "KafkaConnectionError",
+    "kafkajs": "certificate",
+    "franz-go": "tls: ",
+    "sarama": "tls: ",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def _log() -> Iterator[_Lines]:
+def broker_log() -> Iterator[_Lines]:
     lines, logger = _Lines(), logging.getLogger("coterie.broker")
     logger.addHandler(lines)
     try:
@@ -88,13 +98,22 @@ def _log() -> Iterator[_Lines]:
         logger.removeHandler(lines)
 
 
-class _Files:
+class Files:
     """Certificates, one of them expired, and a file with one user."""
 
     def __init__(self, folder: Path) -> None:
         authority, other = trustme.CA(), trustme.CA()
-        self.ca, self.broker, self.expired, self.other, self.users = (
-            folder / name for name in ("ca.pem", "broker.pem", "expired.pem", "other.pem", "users")
+        self.ca, self.broker, self.expired, self.other, self.users, self.client, self.expired_client = (
+            folder / name
+            for name in (
+                "ca.pem",
+                "broker.pem",
+                "expired.pem",
+                "other.pem",
+                "users",
+                "client.pem",
+                "expired-client.pem",
+            )
         )
         authority.cert_pem.write_to_path(self.ca)
         other.cert_pem.write_to_path(self.other)
@@ -103,6 +122,10 @@ class _Files:
         day = datetime.timedelta(days=1)
         past = authority.issue_cert("localhost", "127.0.0.1", not_before=now - 3 * day, not_after=now - day)
         past.private_key_and_cert_chain_pem.write_to_path(self.expired)
+        _write_for_java(authority.issue_cert("alice"), self.client)
+        _write_for_java(
+            authority.issue_cert("alice", not_before=now - 3 * day, not_after=now - day), self.expired_client
+        )
         lines = []
         for mechanism in HASHES:
             salt = secrets.token_bytes(16)
@@ -112,10 +135,17 @@ class _Files:
             file.write("\n".join(lines))
 
 
+def _write_for_java(issued: trustme.LeafCert, path: Path) -> None:
+    """Java reads keys of PKCS8 alone."""
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(pem + b"".join(each.bytes() for each in issued.cert_chain_pems))
+
+
 def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None]) -> list[LoginCheck]:
     """Java's client is that of the version. Raises CannotRun."""
     folder.mkdir(parents=True, exist_ok=True)
-    files, checks = _Files(folder), list[LoginCheck]()
+    files, checks = Files(folder), list[LoginCheck]()
     attempts: dict[str, clients.Attempt] = {
         "java": clients.java(version, folder),
         "librdkafka": clients.librdkafka,
@@ -131,47 +161,69 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
     return checks
 
 
-def _logins(files: _Files, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
+def _logins(files: Files, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
     """Each client has brokers of its own: one that was refused may go on for a while in its own threads."""
     login_error, tls_error, *denials = OWN_ERRORS[client]
-    with _broker(files, files.broker) as broker, _log() as log:
+    with sasl_broker(files, files.broker) as broker, broker_log() as log:
         for mechanism in MECHANISMS:
-            settings = _settings(files, broker, mechanism)
-            yield _checked(client, mechanism, attempt(settings), "", log, "")
+            settings = settings_of(files, broker, mechanism)
+            yield checked(client, mechanism, attempt(settings), "", log, "")
         for mechanism in MECHANISMS:
-            wrong = _settings(files, broker, mechanism) | {"sasl.password": WRONG}
-            yield _checked(client, f"{mechanism}, wrong password", attempt(wrong), login_error, log, "is refused (")
+            wrong = settings_of(files, broker, mechanism) | {"sasl.password": WRONG}
+            yield checked(client, f"{mechanism}, wrong password", attempt(wrong), login_error, log, "is refused (")
     with (
-        _broker(files, files.broker) as broker,
-        _log() as log,
+        sasl_broker(files, files.broker) as broker,
+        broker_log() as log,
         broker.deny("WRITE", topic="denied"),
         broker.deny("READ", group="denied"),
         broker.deny("WRITE", transactional_id="denied"),
     ):
         for call, error in zip(DENIALS, denials, strict=True):
-            settings = _settings(files, broker, "SCRAM-SHA-512") | {"call": call}
-            yield _checked(client, f"denied {call}", attempt(settings), error, log, "an ACL denies it")
+            settings = settings_of(files, broker, "SCRAM-SHA-512") | {"call": call}
+            yield checked(client, f"denied {call}", attempt(settings), error, log, "an ACL denies it")
     for case, keys, authority in (
         ("unknown authority", files.broker, files.other),
         ("expired", files.expired, files.ca),
     ):
-        with _broker(files, keys) as broker, _log() as log:
-            settings = _settings(files, broker, "PLAIN") | {"ssl.truststore.location": str(authority)}
-            yield _checked(client, f"certificate: {case}", attempt(settings), tls_error, log, "its TLS failed")
+        with sasl_broker(files, keys) as broker, broker_log() as log:
+            settings = settings_of(files, broker, "PLAIN") | {"ssl.truststore.location": str(authority)}
+            yield checked(client, f"certificate: {case}", attempt(settings), tls_error, log, "its TLS failed")
+    for case, own, error in (
+        ("its own", files.client, ""),
+        ("none of its own", None, OWN_CERTIFICATE_ERRORS[client]),
+        ("its own, expired", files.expired_client, OWN_CERTIFICATE_ERRORS[client]),
+    ):
+        with _mutual(files) as broker, broker_log() as log:
+            settings = settings_of(files, broker, "PLAIN") | {"security.protocol": "SSL"}
+            settings |= {"ssl.keystore.location": str(own)} if own else {}
+            line = "its TLS failed" if error else ""
+            yield checked(client, f"mutual TLS, certificate: {case}", attempt(settings), error, log, line)
 
 
-def _broker(files: _Files, keys: Path) -> LocalBroker:
+def sasl_broker(files: Files, keys: Path, further: Mapping[str, str] | None = None) -> LocalBroker:
     return LocalBroker(
         {
             "listeners": "SASL_SSL://127.0.0.1:0",
             "ssl.keystore.location": str(keys),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "coterie.sasl.users.file": str(files.users),
+            **(further or {}),
         }
     )
 
 
-def _settings(files: _Files, broker: LocalBroker, mechanism: str) -> dict[str, str]:
+def _mutual(files: Files) -> LocalBroker:
+    return LocalBroker(
+        {
+            "listeners": "SSL://127.0.0.1:0",
+            "ssl.client.auth": "required",
+            "ssl.keystore.location": str(files.broker),
+            "ssl.truststore.location": str(files.ca),
+        }
+    )
+
+
+def settings_of(files: Files, broker: LocalBroker, mechanism: str) -> dict[str, str]:
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "security.protocol": "SASL_SSL",
@@ -183,7 +235,7 @@ def _settings(files: _Files, broker: LocalBroker, mechanism: str) -> dict[str, s
     }
 
 
-def _checked(client: str, case: str, error: str, expected: str, log: _Lines, line: str) -> LoginCheck:
+def checked(client: str, case: str, error: str, expected: str, log: _Lines, line: str) -> LoginCheck:
     """Each attempt may connect more than once, and each connection has one line, which may come after the client's error."""
     limit_s = time.monotonic() + LINE_WITHIN_S
     while line and not log.lines and time.monotonic() < limit_s:

@@ -11,11 +11,13 @@ VERSIONS = ("3.9.1", "4.3.0")  # of Java's client
 def security_part(options: PartOptions) -> Figures:
     """Java's client is that of the version."""
     from coterie_conformance.security.story import LoginCheck, check_logins
+    from coterie_conformance.security.tokens import check_tokens
 
     def progress(check: LoginCheck) -> None:
         write_check(f"security, {check.client}, {check.case}", check.wrong)
 
     checks = check_logins(options.version, options.folder / "security", progress)
+    checks += check_tokens(options.version, options.folder / "tokens", progress)
     named = {f"{check.client}, {check.case}": not check.wrong for check in checks}
     return {"security": named, "failed": sum(not right for right in named.values())}
 
