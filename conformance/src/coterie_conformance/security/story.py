@@ -90,6 +90,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def broker_log() -> Iterator[_Lines]:
+    """The warnings of the brokers meanwhile."""
     lines, logger = _Lines(), logging.getLogger("coterie.broker")
     logger.addHandler(lines)
     try:
@@ -201,6 +202,7 @@ def _logins(files: Files, client: str, attempt: clients.Attempt) -> Iterator[Log
 
 
 def sasl_broker(files: Files, keys: Path, further: Mapping[str, str] | None = None) -> LocalBroker:
+    """With TLS, SASL and the user alice; ``further`` settings."""
     return LocalBroker(
         {
             "listeners": "SASL_SSL://127.0.0.1:0",
@@ -224,6 +226,7 @@ def _mutual(files: Files) -> LocalBroker:
 
 
 def settings_of(files: Files, broker: LocalBroker, mechanism: str) -> dict[str, str]:
+    """Of alice as a client."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "security.protocol": "SASL_SSL",
