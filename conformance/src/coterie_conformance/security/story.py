@@ -99,7 +99,7 @@ def broker_log() -> Iterator[_Lines]:
         logger.removeHandler(lines)
 
 
-class Files:
+class LoginFiles:
     """Certificates, one of them expired, and a file with one user."""
 
     def __init__(self, folder: Path) -> None:
@@ -146,7 +146,7 @@ def _write_for_java(issued: trustme.LeafCert, path: Path) -> None:
 def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None]) -> list[LoginCheck]:
     """Java's client is that of the version. Raises CannotRun."""
     folder.mkdir(parents=True, exist_ok=True)
-    files, checks = Files(folder), list[LoginCheck]()
+    files, checks = LoginFiles(folder), list[LoginCheck]()
     attempts: dict[str, clients.Attempt] = {
         "java": clients.java(version, folder),
         "librdkafka": clients.librdkafka,
@@ -162,7 +162,7 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
     return checks
 
 
-def _logins(files: Files, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
+def _logins(files: LoginFiles, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
     """Each client has brokers of its own: one that was refused may go on for a while in its own threads."""
     login_error, tls_error, *denials = OWN_ERRORS[client]
     with sasl_broker(files, files.broker) as broker, broker_log() as log:
@@ -201,7 +201,7 @@ def _logins(files: Files, client: str, attempt: clients.Attempt) -> Iterator[Log
             yield checked(client, f"mutual TLS, certificate: {case}", attempt(settings), error, log, line)
 
 
-def sasl_broker(files: Files, keys: Path, further: Mapping[str, str] | None = None) -> LocalBroker:
+def sasl_broker(files: LoginFiles, keys: Path, further: Mapping[str, str] | None = None) -> LocalBroker:
     """With TLS, SASL and the user alice; ``further`` settings."""
     return LocalBroker(
         {
@@ -214,7 +214,7 @@ def sasl_broker(files: Files, keys: Path, further: Mapping[str, str] | None = No
     )
 
 
-def _mutual(files: Files) -> LocalBroker:
+def _mutual(files: LoginFiles) -> LocalBroker:
     return LocalBroker(
         {
             "listeners": "SSL://127.0.0.1:0",
@@ -225,7 +225,7 @@ def _mutual(files: Files) -> LocalBroker:
     )
 
 
-def settings_of(files: Files, broker: LocalBroker, mechanism: str) -> dict[str, str]:
+def settings_of(files: LoginFiles, broker: LocalBroker, mechanism: str) -> dict[str, str]:
     """Of alice as a client."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coterie_conformance.security import clients
-from coterie_conformance.security.story import Files, LoginCheck, broker_log, checked, sasl_broker, settings_of
+from coterie_conformance.security.story import LoginCheck, LoginFiles, broker_log, checked, sasl_broker, settings_of
 from coterie_conformance.servers.kafka import jars
 
 MECHANISM = "SCRAM-SHA-512"
@@ -18,7 +18,7 @@ CLIENT = "java, delegation token"
 def check_tokens(version: str, folder: Path, report: Callable[[LoginCheck], None]) -> list[LoginCheck]:
     """Java's tools and client are those of the version. Raises CannotRun."""
     folder.mkdir(parents=True, exist_ok=True)
-    files, attempt, checks = Files(folder), clients.java(version, folder), list[LoginCheck]()
+    files, attempt, checks = LoginFiles(folder), clients.java(version, folder), list[LoginCheck]()
 
     def note(case: str, error: str, expected: str = "", line: str = "") -> None:
         # Java's admin client closes a second connection whenever it is done, also within a handshake.
