@@ -18,7 +18,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie.laboratory.prediction import Deploy, DeployedGroup, named, usual_alternatives
 from coterie.laboratory.study.group import StudySetting
 from coterie.text.hidden import visible
-from coterie.web import event_streams, handed_feed, observed_feed
+from coterie.web import event_streams, handed_feed, journal_memory, observed_feed
 from coterie.web.what_if import past, predicted_with_timelines
 from coterie_conformance.console.browser import chromium, opened, violations
 from tests.web.explanations import explanation
@@ -323,5 +323,51 @@ def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
             words = await page.locator(".timeline-details").inner_text()
             assert "ben was silent for its session timeout" in words
             assert "9.2 s" in words, "for how long it paused"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("path", ["/console", "/console/groups/crew"])
+def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change for each second of them, faster than they come; what the page holds is measured after a garbage collection."""
+    monkeypatch.setattr(event_streams, "LOOK_S", 0.005)
+    monkeypatch.setattr(event_streams, "EVERY_S", 0.01)
+    monkeypatch.setattr(event_streams, "LINES_FOLLOWED", 100)
+    monkeypatch.setattr(journal_memory, "LINES_OF_A_GROUP", 50)
+
+    async def go() -> None:
+        feed = feed_of("crew", *(f"group-{n:03}" for n in range(500)))
+
+        def change(number: int) -> None:
+            name = f"group-{number % 500:03}"
+            course = [number + n for n in range(30)]
+            feed.memory.rows.put(row(name, course=course, rebalance_ms=BEGAN_MS + number, why=f"{number} joined"))
+            owners = {f"anna-{number % 3}": {"orders": [number % 2]}, "ben": {"orders": [1 - number % 2]}}
+            feed.memory.take(line("crew", "rebalance_started", BEGAN_MS + number * 1_000))
+            feed.memory.take(line("crew", time_ms=BEGAN_MS + number * 1_000 + 500, owners=owners))
+            feed.explanations["crew"] = explanation("crew", lag=number, verdict=f"generation {number}")
+
+        async with served(feed) as url, chromium() as browser, opened(browser, url, path) as page:
+            await page.wait_for_selector(".tall .row")
+            devtools = await page.context.new_cdp_session(page)
+
+            async def held(first: int, last: int) -> tuple[float, int]:
+                for number in range(first, last):
+                    change(number)
+                    await asyncio.sleep(0.02)
+                await page.wait_for_timeout(500)
+                await devtools.send("HeapProfiler.collectGarbage")
+                heap, counters = (
+                    await devtools.send("Runtime.getHeapUsage"),
+                    await devtools.send("Memory.getDOMCounters"),
+                )
+                return heap["usedSize"] / 1e6, counters["nodes"]
+
+            heap_mb, nodes = await held(0, 600)  # every row has come again, and the lines are as many as are kept
+            after_mb, after_nodes = await held(600, 1_200)
+            assert after_mb < heap_mb * 1.05 + 0.1, (heap_mb, after_mb)
+            assert after_nodes < nodes * 1.2 + 100, (nodes, after_nodes)
 
     asyncio.run(go())
