@@ -71,7 +71,7 @@ SEEN: dict[Switch, Seen] = {
     off.a_broker_keeps_its_roles_in_a_new_session: Seen(1, RECORDS | {"only": CUTS}),
     off.appends_are_not_synced: Seen(30, SYNCED),
     off.followers_do_not_sync: Seen(34, SYNCED),
-    off.the_controller_reads_settings_once: Seen(92, TOPICS | {"only": ("broker_killed",)}),
+    off.the_controller_reads_settings_once: Seen(74, TOPICS | {"only": ("broker_killed",)}),
     off.leaders_do_not_learn_of_departures: Seen(
         0, RECORDS | {"only": ("power_cut",), "rebalances_leaders": True, "synced": False}
     ),
@@ -80,7 +80,7 @@ SEEN: dict[Switch, Seen] = {
     off.blocks_are_written_whatever_the_version: Seen(4, IDS),
     off.a_block_that_another_broker_wrote_is_taken: Seen(4, IDS),
     off.a_write_without_a_response_counts_as_done: Seen(4, IDS | {"only": CUTS, "pace": 0.05, "max_latency_s": 0.1}),
-    off.decisions_are_answered_before_they_are_replicated: Seen(16, GROUPS | {"only": BROKER_FAULTS}),
+    off.decisions_are_answered_before_they_are_replicated: Seen(0, GROUPS | {"only": BROKER_FAULTS}),
     off.a_coordinator_that_resigns_goes_on: Seen(32, GROUPS | {"only": BROKER_FAULTS}),
     off.a_coordinator_begins_without_a_load: Seen(2, GROUPS | {"only": BROKER_FAULTS}),
     off.partitions_are_assigned_before_their_owners_release_them: Seen(0, GROUPS | {"kind": "consumer"}),
