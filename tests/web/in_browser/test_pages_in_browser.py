@@ -371,3 +371,31 @@ def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
             assert after_nodes < nodes * 1.2 + 100, (nodes, after_nodes)
 
     asyncio.run(go())
+
+
+def test_a_streams_group_has_lanes_by_task_and_a_share_group_several_owners() -> None:
+    async def go() -> None:
+        feed = feed_of("streams", "share")
+        feed.memory.journal.clear()
+        streams = explanation("streams", members=2, partitions=2, protocol_type="streams")
+        restores = f"task 1_0 restores on {HOSTILE[0]} for 12 s, 300 records behind"
+        roles = {"active": ["0_0", "1_0"], "standby": ["0_1"], "warmup": [], "restoring": [restores]}
+        streams["members"][0] |= roles
+        streams["members"][1] |= {"active": ["0_1"], "standby": ["1_0"], "warmup": ["0_0"], "restoring": []}
+        share = explanation("share", members=2, partitions=1, protocol_type="share")
+        share["partitions"][0] |= {"owner": None, "owners": [m["member_id"] for m in share["members"]]}
+        feed.explanations = {"streams": streams, "share": share}
+        lanes = "(({model}) => model.order.map((lane) => model.laneName(lane)))(document.getElementById('timeline').timeline)"
+        async with served(feed) as url, chromium() as browser:
+            for size, scheme in SIZES:
+                async with opened(browser, url, "/console/groups/streams", viewport=size, color_scheme=scheme) as page:
+                    await page.wait_for_selector("#tasks .tall .row:has-text('1_0')")
+                    assert restores in await page.inner_text("#tasks")
+                    assert await page.evaluate(lanes) == ["0_0", "0_1", "1_0"]
+                    assert await violations(page) == []
+                async with opened(browser, url, "/console/groups/share", viewport=size, color_scheme=scheme) as page:
+                    await page.wait_for_selector("#partitions .cell.owner:has-text('client-0 + client-1')")
+                    assert await page.evaluate(lanes) == ["orders-0"]
+                    assert await violations(page) == []
+
+    asyncio.run(go())
