@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, BrowserContext, Page
 from playwright.async_api import Error as BrowserError
 
 from coterie.client import KafkaError
@@ -220,11 +220,12 @@ def console_process(bootstrap: str, log: Path) -> Iterator[str]:
 async def _looking(
     browser: Browser, url: str, judged: list[ConsoleJudge]
 ) -> AsyncIterator[Callable[[str], Awaitable[Page]]]:
-    """A window; each page of it is seen, as a page in the background stops."""
-    context = await browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
+    """Each page in a window of its own: those behind another one of a window are drawn once a second."""
+    windows: list[BrowserContext] = []
 
     async def opened(path: str) -> Page:
-        page = await context.new_page()
+        windows.append(await browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB"))
+        page = await windows[-1].new_page()
         judged[0].complaints.watch(page, url)
         await page.goto(url + path)
         return page
@@ -232,7 +233,8 @@ async def _looking(
     try:
         yield opened
     finally:
-        await context.close()
+        for window in windows:
+            await window.close()
 
 
 async def judge_console(cluster: ShownCluster, folder: Path, report: Callable[[ConsoleCheck], None]) -> None:
