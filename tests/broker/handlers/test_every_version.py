@@ -136,7 +136,7 @@ ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version
 # In a file by subject: features, log dirs, quotas, replicas, SCRAM credentials, security, share groups, telemetry, topic
 # partitions.
 ELSEWHERE |= {17, 29, 30, 31, 34, 35, 36, 38, 39, 40, 41, 43, 45, 46, 48, 49, 50, 51, 57, 64, 69, 71, 72, 75}
-ELSEWHERE |= {76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92}
+ELSEWHERE |= {76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94}
 
 
 def error_codes(value: Any) -> list[int]:

@@ -33,6 +33,7 @@ from coterie.records.batch import NO_TIMESTAMP
 from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
 
 NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
+_OF_TASKS = ("active", "standby", "warmup", "restoring")
 
 
 class Progress:
@@ -90,6 +91,8 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
         member["last_fetch_ms"] = None if seen.fetched_ms is None else now_ms - seen.fetched_ms
         member["client_software"] = seen.software
         member |= NOT_PUSHED | (_pushed(pushing, who, now_ms) if is_alone else {})
+        for name in _OF_TASKS:  # a member of a streams group has them
+            member.setdefault(name, [])
     document["partitions"] = partitions_of(sources, group, now_ms)
     is_shared = isinstance(group, ShareGroup)  # it commits nothing
     document["lag"] = None if is_shared else total_lag(document["partitions"])

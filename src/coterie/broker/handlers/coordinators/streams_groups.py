@@ -185,7 +185,7 @@ def _described(broker: StreamsServices, group_id: str, request: StreamsGroupDesc
     return describe_streams_group(group, group_id, config, with_topology_description=described)
 
 
-def handle_topology_description_update(
+def handle_streams_group_topology_description_update(
     broker: StreamsServices, request: StreamsGroupTopologyDescriptionUpdateRequest, call: Call
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
     """UNSUPPORTED_VERSION, as of a Kafka without a plugin that keeps descriptions (KIP-1331)."""
@@ -196,5 +196,5 @@ def handle_topology_description_update(
 HANDLERS: dict[int, Handler] = {
     88: handle_streams_group_heartbeat,
     89: handle_streams_group_describe,
-    93: handle_topology_description_update,
+    93: handle_streams_group_topology_description_update,
 }
