@@ -108,12 +108,12 @@ def _create_internal_topics(
         _add_to_status(response, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
         return
     errors = broker.groups.topic_creations
+    failed = errors.of(topic.name for topic in topics)  # of earlier heartbeats: Kafka's creation ends after this one
     wanted = [topic for topic in topics if errors.begin(topic.name)]
     if wanted:
         interval_ms = broker.groups.config_of(group_id).group_streams_heartbeat_interval_ms
         result = create_topics_of_broker(broker, CreateTopicsRequest([*map(_creatable, wanted)], 2 * interval_ms), call)
         result.then(lambda created: _created(broker, wanted, created))
-    failed = errors.of(topic.name for topic in topics)
     if failed:
         texts = [f"{name} ({text})" for name, text in list(failed.items())[:_ERRORS_NAMED]]
         more = f" and {len(failed) - _ERRORS_NAMED} more" if len(failed) > _ERRORS_NAMED else ""
