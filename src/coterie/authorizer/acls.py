@@ -60,6 +60,36 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+_O = AclOperation
+# What each kind of resource can be asked for (Kafka's AclEntry.supportedOperations).
+OPERATIONS_OF: dict[AclResourceType, tuple[AclOperation, ...]] = {
+    AclResourceType.TOPIC: (
+        _O.READ,
+        _O.WRITE,
+        _O.CREATE,
+        _O.DELETE,
+        _O.ALTER,
+        _O.DESCRIBE,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+    ),
+    # Up to Kafka 3.9 a group had no settings, and its bits were 328.
+    AclResourceType.GROUP: (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    AclResourceType.CLUSTER: (
+        _O.CREATE,
+        _O.ALTER,
+        _O.DESCRIBE,
+        _O.CLUSTER_ACTION,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+        _O.IDEMPOTENT_WRITE,
+    ),
+    AclResourceType.TRANSACTIONAL_ID: (_O.DESCRIBE, _O.WRITE, _O.TWO_PHASE_COMMIT),
+    AclResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
+    AclResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
+}
+
+
 class Permission(IntEnum):
     """Whether an entry allows or denies; ANY is for filters."""
 

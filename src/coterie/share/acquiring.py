@@ -253,8 +253,8 @@ def _parts(log: Sequence[LogBatch], first: int, last: int, batch_size: int) -> l
 
 
 def _add(partition: SharePartition, request: Acquiring, first: int, last: int, count: int) -> Acquired:
-    """A batch of the window, of which the first ``count`` are acquired and the others are available. A range that ends before it
-    begins, as a batch size of 0 makes it, is only in the response, as Kafka's."""
+    """A batch of the window, of which the first ``count`` are acquired and the others are available. A range that ends before
+    it begins, as a batch size of 0 makes it, is only in the response, as Kafka's."""
     if last < first:
         return Acquired(first, last, 1)
     run = OffsetRun(first, last, RecordState.AVAILABLE, 0)

@@ -59,13 +59,26 @@ def test_acls_are_added_explained_and_removed(broker: LocalBroker) -> None:
         ("acls add --principal User:a --operation read --topic t --group g", "Name one resource"),
         ("quotas set --user a", "Give a --quota"),
         ("quotas set --quota producer_byte_rate=1", "Name a --user"),
-        ("quotas set --user a --quota producer_byte_rate=many", "A quota is a number"),
+        ("quotas set --user a --quota producer_byte_rate=many", "producer_byte_rate must be a number, not 'many'."),
+        (
+            "acls add --principal User:a --operation write --group g",
+            "A group has no operation write; there are all, read, delete, describe, describe_configs, alter_configs.",
+        ),
     ],
 )
 def test_what_is_missing_is_named(broker: LocalBroker, line: str, sentence: str) -> None:
     outcome = ran(broker, line)
     assert outcome.exit_code == 2
     assert sentence in outcome.output
+
+
+def test_rights_to_delegation_tokens_are_given(broker: LocalBroker) -> None:
+    options = "--principal User:a --operation create_tokens --user-principal User:b"
+    assert ran(broker, f"acls add {options}").exit_code == 0
+    assert ran(broker, f"acls why {options}").exit_code == 0
+    assert ran(broker, "acls add --principal User:a --operation describe --delegation-token id").exit_code == 0
+    (row,) = json.loads(ran(broker, "acls list --user-principal User:b --json").output)
+    assert (row["resource"], row["name"], row["operation"]) == ("USER", "User:b", "CREATE_TOKENS")
 
 
 def test_quotas_are_set_listed_and_removed(broker: LocalBroker) -> None:

@@ -9,6 +9,7 @@ import click
 
 from coterie.authorizer.acls import (
     CLUSTER_NAME,
+    OPERATIONS_OF,
     WILDCARD,
     Acl,
     AclFilter,
@@ -35,6 +36,10 @@ _HEADERS = ["PERMISSION", "PRINCIPAL", "OPERATION", "RESOURCE", "NAME", "PATTERN
 def _resource_options(command: F) -> F:
     """One of the options that name a resource."""
     for option in (
+        click.option(
+            "--user-principal", metavar="User:NAME", help="A user whose delegation tokens are made or described."
+        ),
+        click.option("--delegation-token", metavar="ID", help="A delegation token."),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
         click.option("--transactional-id", metavar="NAME", help="A transactional id."),
         click.option("--group", metavar="NAME", help="A group."),
@@ -63,22 +68,24 @@ def _entry_options(command: F) -> F:
     return _resource_options(command)
 
 
-def _named(topic: str | None, group: str | None, transactional_id: str | None, *, cluster: bool) -> list[Any]:
-    """Type and name of each resource that an option names."""
+def _named(names: Mapping[str, Any]) -> list[tuple[AclResourceType, str]]:
+    """Type and name of each resource that an option of `_resource_options` names."""
     pairs = (
-        (AclResourceType.TOPIC, topic),
-        (AclResourceType.GROUP, group),
-        (AclResourceType.TRANSACTIONAL_ID, transactional_id),
-        (AclResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
+        (AclResourceType.TOPIC, names["topic"]),
+        (AclResourceType.GROUP, names["group"]),
+        (AclResourceType.TRANSACTIONAL_ID, names["transactional_id"]),
+        (AclResourceType.CLUSTER, CLUSTER_NAME if names["cluster"] else None),
+        (AclResourceType.DELEGATION_TOKEN, names["delegation_token"]),
+        (AclResourceType.USER, names["user_principal"]),
     )
     return [(kind, name) for kind, name in pairs if name is not None]
 
 
-def _one(named: list[Any]) -> tuple[AclResourceType, str]:
+def _one(named: list[tuple[AclResourceType, str]]) -> tuple[AclResourceType, str]:
     if len(named) != 1:
-        raise click.UsageError("Name one resource: --topic, --group, --transactional-id or --cluster.")
-    kind, name = named[0]
-    return kind, name
+        options = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user-principal"
+        raise click.UsageError(f"Name one resource: {options}.")
+    return named[0]
 
 
 def _row(acl: Acl) -> AclRow:
@@ -130,15 +137,12 @@ def acls() -> None:
 @json_option
 def list_acls(
     principal: str | None,
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    cluster: bool,
     client: dict[str, str],
     as_json: bool,
+    **names: Any,
 ) -> None:
     """List the ACLs, of all resources or about one."""
-    named = _named(topic, group, transactional_id, cluster=cluster)
+    named = _named(names)
     kind, name = _one(named) if named else (AclResourceType.ANY, None)
     wanted = AclFilter(kind, name, PatternType.MATCH if named else PatternType.ANY, principal)
     _show(_described(client, wanted), as_json, "there are no such ACLs")
@@ -197,13 +201,20 @@ def remove(client: dict[str, str], as_json: bool, operations: tuple[str, ...], *
     _show_done(run(call()), as_json, "there were no such ACLs", refused)
 
 
-def _entry(
-    operation: str, *, principal: str, deny: bool, host: str, prefixed: bool, cluster: bool, **names: Any
-) -> Acl:
-    kind, name = _one(_named(names["topic"], names["group"], names["transactional_id"], cluster=cluster))
+def _entry(operation: str, *, principal: str, deny: bool, host: str, prefixed: bool, **names: Any) -> Acl:
+    kind, name = _one(_named(names))
+    _check_operation(AclOperation[operation.upper()], kind)
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     permission = Permission.DENY if deny else Permission.ALLOW
     return Acl(kind, name, pattern, principal, host, AclOperation[operation.upper()], permission)
+
+
+def _check_operation(operation: AclOperation, kind: AclResourceType) -> None:
+    """Raises UsageError for one that the kind of resource does not have (Kafka's AclCommand)."""
+    if operation is not AclOperation.ALL and operation not in OPERATIONS_OF[kind]:
+        there_are = ", ".join(each.name.lower() for each in (AclOperation.ALL, *OPERATIONS_OF[kind]))
+        resource = kind.name.lower().replace("_", " ")
+        raise click.UsageError(f"A {resource} has no operation {operation.name.lower()}; there are {there_are}.")
 
 
 @acls.command()
@@ -231,7 +242,7 @@ def why(
 
     By the ACLs that the cluster has now. Two settings of its brokers are not among them: give them by the options.
     """
-    kind, name = _one(_named(names["topic"], names["group"], names["transactional_id"], cluster=names["cluster"]))
+    kind, name = _one(_named(names))
     authorizer = Authorizer(_described(client, AclFilter()), super_users, allows_without_acl=allow_everyone)
     ruling = authorizer.decide(principal, host, AclOperation[operation.upper()], kind, name)
     document: AccessRuling = {

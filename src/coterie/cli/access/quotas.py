@@ -100,10 +100,12 @@ def set_quotas(
     entity = _entity(user, client_id, ip)
     if not values:
         raise click.UsageError("Give a --quota NAME=NUMBER.")
-    try:
-        changes: dict[str, float | None] = {key: float(value) for key, value in values.items()}
-    except ValueError as error:
-        raise click.UsageError(f"A quota is a number: {error}.") from error
+    changes: dict[str, float | None] = {}
+    for key, value in values.items():
+        try:
+            changes[key] = float(value)
+        except ValueError:
+            raise click.UsageError(f"{key} must be a number, not {value!r}.") from None
     _alter(client, entity, changes)
     done(f"the quotas of {_text(entity)} are set", as_json, entity=dict(entity), quotas=changes)
 

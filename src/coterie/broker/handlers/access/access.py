@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from coterie.authorizer.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, AclResourceType
 from coterie.broker.clients.acls import Acls, Denial
-from coterie.broker.handlers.authorized_operations import OPERATIONS
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
@@ -58,7 +57,7 @@ class Access:
         """The bit field of the operations that are allowed (KIP-430)."""
         return sum(
             1 << operation
-            for operation in OPERATIONS[resource_type]
+            for operation in OPERATIONS_OF[resource_type]
             if self.allows(operation, resource_type, name, is_reported=False)
         )
 
