@@ -1,4 +1,5 @@
-"""Byte compatibility both ways: Apache Kafka's tools read what we wrote; we take over a folder that Kafka wrote.
+"""Byte compatibility both ways: Apache Kafka's tools read what we wrote; we take over a folder that Kafka wrote, and Kafka
+takes it over again.
 
 The same groups are made on either side with the same requests, so that what comes out can be compared with what went in.
 """
@@ -26,12 +27,14 @@ from coterie.wire.messages.groups.offset_commit import (
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coterie_conformance.groups.differential import coterie_broker, make_topics
+from coterie_conformance.groups.modern_folders import there_and_back
 from coterie_conformance.groups.questions import TOPIC
 from coterie_conformance.servers.kafka import java, running
 
 GROUPS = {"crew": "i0", "other": None, "grüße": None}
 _DAMAGED = ("isvalid: false", "mismatch", "non-consecutive", "exception")  # in the words of Kafka's dump tool
 Offsets = dict[str, dict[tuple[str, int], tuple[int, str]]]
+WITH_SHARE_GROUPS = ("4.3.0", "4.4.0")  # and streams groups
 ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
 
@@ -175,6 +178,9 @@ def check_format(version: str, folder: Path, on_check: Callable[[FormatCheck], N
     """All of it for one version. Raises CannotRun."""
     checks = kafka_reads_ours(version, folder / "format")
     checks.append(we_take_over_theirs(version, folder / "take-over"))
+    if version in WITH_SHARE_GROUPS:
+        there = there_and_back(version, folder / "there-and-back")
+        checks += [FormatCheck(name, not wrong, wrong or "the same") for name, wrong in there]
     for one in checks:
         on_check(one)
     return checks

@@ -1,0 +1,180 @@
+"""A folder that Apache Kafka, coterie and Apache Kafka again work in, with a share group and a streams group in it.
+
+Each finds what the one before has left: groups with their epochs, members and tasks, start offsets, and of each record in the
+share group how often it was delivered. No record is accepted twice, and none is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from coterie.certify.question import API_BY_NAME, Question, Value
+from coterie.certify.settling import until_the_coordinator_has_loaded
+from coterie.certify.side import StorySide
+from coterie_conformance.everything.generated.domain import Names
+from coterie_conformance.everything.generated.domains_of_groups import batches
+from coterie_conformance.everything.generated.pieces import piece
+from coterie_conformance.groups.differential import coterie_broker
+from coterie_conformance.servers.kafka import KafkaBroker
+
+Address = tuple[str, int]
+Tree = Any
+Acquired = list[tuple[int, int, int]]  # first offset, last offset, delivery count
+PREFIX = "folder-"
+SERVED = {name: api.advertised for name, api in API_BY_NAME.items()}
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    **{f"share.coordinator.state.topic.{name}": "1" for name in ("num.partitions", "replication.factor", "min.isr")},
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    # Members send no heartbeat while a broker stops and another starts.
+    **{f"group.{kind}.max.session.timeout.ms": "600000" for kind in ("share", "streams")},
+    **{f"group.{kind}.session.timeout.ms": "600000" for kind in ("share", "streams")},
+}
+_ID = {"@": "topic id", "of": "$t"}
+_LOOK = ("Metadata", 12, {"topics": [{"name": "$t"}], "allow_auto_topic_creation": False})
+_DESCRIBED: tuple[tuple[str, int, dict[str, Value]], ...] = (
+    ("ShareGroupDescribe", 1, {"group_ids": ["$g"]}),
+    ("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "$g", "topics": None}]}),
+    ("StreamsGroupDescribe", 1, {"group_ids": ["$s"]}),
+    ("OffsetFetch", 9, {"groups": [{"group_id": "$s", "topics": None}]}),
+)
+# What is delivered after the first broker: 1 was released, 3 to 5 were in flight until the session ended.
+AFTER_KAFKA: Acquired = [(1, 1, 3), (3, 5, 2)]
+# And after the second: it has 1 and 3 accepted, 4 released, and 5 in flight until its session ended.
+AFTER_COTERIE: Acquired = [(4, 5, 3)]
+
+
+class FolderVisit:
+    """A member's requests to the broker that has the folder now."""
+
+    def __init__(self, address: Address) -> None:
+        self.side = StorySide("folder", address, PREFIX, int(time.time()) * 1000)
+        self._number = 0
+
+    async def responded(self, api: str, version: int, body: dict[str, Value]) -> Tree:
+        """Raises AssertionError for a response with an error of the whole request."""
+        self._number += 1
+        response = await self.side.ask(Question(f"{api}{self._number}", api, version, body))
+        assert isinstance(response, dict), f"{api}: {response}"
+        assert response.get("error_code", "NONE") == "NONE", f"{api}: {response}"
+        return response
+
+    async def pieces(self, *names: str, group: str = "$g") -> None:
+        """The requests of these pieces of `everything`."""
+        for name in names:
+            for question in piece(name, Names(group=group), SERVED):
+                await self.responded(question.api, question.version, question.body)
+
+    async def described(self) -> dict[str, Tree]:
+        return {api: await self.responded(api, version, body) for api, version, body in _DESCRIBED}
+
+    async def fetched(
+        self, member: str, epoch: int, *acknowledged: tuple[int, int, list[int]], wait_ms: int = 20_000
+    ) -> Acquired:
+        """The records of partition 0 that the member acquires."""
+        partition = {"partition_index": 0, "acknowledgement_batches": batches(*acknowledged)}
+        limits = {"max_wait_ms": wait_ms, "min_bytes": 1, "max_records": 100, "batch_size": 100}
+        session = {"group_id": "$g", "member_id": member, "share_session_epoch": epoch}
+        topics = [{"topic_id": _ID, "partitions": [partition]}]
+        response = await self.responded("ShareFetch", 2, {**session, **limits, "topics": topics})
+        rows = [
+            row for topic in response["responses"] for part in topic["partitions"] for row in part["acquired_records"]
+        ]
+        return [(row["first_offset"], row["last_offset"], row["delivery_count"]) for row in rows]
+
+    async def acknowledged(self, member: str, epoch: int, *ranges: tuple[int, int, list[int]]) -> None:
+        partition = {"partition_index": 0, "acknowledgement_batches": batches(*ranges)}
+        session = {"group_id": "$g", "member_id": member, "share_session_epoch": epoch}
+        response = await self.responded(
+            "ShareAcknowledge", 2, {**session, "topics": [{"topic_id": _ID, "partitions": [partition]}]}
+        )
+        codes = {part["error_code"] for topic in response["responses"] for part in topic["partitions"]}
+        assert codes == {"NONE"}, codes
+
+    async def streams_beat(self, member: str, epoch: int) -> int:
+        body = {"group_id": "$s", "member_id": member, "member_epoch": epoch}
+        return int((await self.responded("StreamsGroupHeartbeat", 1, body))["member_epoch"])
+
+
+async def _first(address: Address) -> dict[str, Tree]:
+    """Kafka: a record accepted, one released, one rejected, four in flight; a streams group with its offsets."""
+    await until_the_coordinator_has_loaded(address)
+    visit = FolderVisit(address)
+    await visit.pieces("topic", "records", "more records", "share offsets", "sharer", "acquired")
+    await visit.acknowledged("$m", 1, (0, 0, [1]), (1, 1, [2]), (2, 2, [3]))
+    await visit.fetched("$m", 2)
+    await visit.fetched("$m", -1)
+    await visit.pieces("streams", group="$s")
+    offsets = [
+        {"topic_id": _ID, "partitions": [{"partition_index": 0, "committed_offset": 2, "committed_metadata": "m"}]}
+    ]
+    await visit.responded(
+        "OffsetCommit", 10, {"group_id": "$s", "member_id": "$m", "generation_id_or_member_epoch": 2, "topics": offsets}
+    )
+    described = await visit.described()
+    visit.side.close()
+    return described
+
+
+async def _again(
+    address: Address, wanted: dict[str, Tree], delivered: Acquired, member: str
+) -> tuple[list[str], FolderVisit]:
+    """What the next broker finds otherwise than the one before has left it; the visit goes on."""
+    await until_the_coordinator_has_loaded(address)
+    visit = FolderVisit(address)
+    await visit.responded(*_LOOK)
+    now = await visit.described()
+    wrong = [f"{api}: {wanted[api]} before, {now[api]} after" for api in wanted if now[api] != wanted[api]]
+    acquired = await visit.fetched(member, 0)
+    if acquired != delivered:
+        wrong.append(f"delivered {acquired} instead of {delivered}")
+    return wrong, visit
+
+
+async def _second(address: Address, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
+    """coterie: accepts two records of the four, releases one, and leaves one in flight."""
+    wrong, visit = await _again(address, wanted, AFTER_KAFKA, "$w")
+    await visit.acknowledged("$w", 1, (1, 1, [1]), (3, 3, [1]), (4, 4, [2]))
+    await visit.fetched("$w", -1)
+    await visit.streams_beat("$m", 2)
+    described = await visit.described()
+    visit.side.close()
+    return wrong, described
+
+
+async def _third(address: Address, wanted: dict[str, Tree]) -> list[str]:
+    """Kafka again: accepts the rest, so that nothing is left."""
+    wrong, visit = await _again(address, wanted, AFTER_COTERIE, "$x")
+    await visit.acknowledged("$x", 1, (4, 5, [1]))
+    await visit.streams_beat("$m", 2)
+    offsets = await visit.responded(*_DESCRIBED[1])
+    rows = [row for group in offsets["groups"] for topic in group["topics"] for row in topic["partitions"]]
+    rest = [row["lag"] for row in rows if row["partition_index"] == 0]
+    if rest != [0]:
+        wrong.append(f"lag at the end: {rest}")
+    visit.side.close()
+    return wrong
+
+
+def there_and_back(version: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """(what took over whose folder, what is wrong or ""). Raises CannotRun."""
+    kafka = KafkaBroker(version, folder, SETTINGS)
+    try:
+        kafka.start()
+        left = asyncio.run(_first(kafka.address))
+    finally:
+        kafka.stop()
+    with coterie_broker(SETTINGS, folder / "data") as address:
+        wrong, left = asyncio.run(_second(address, left))
+    yield "coterie takes over Kafka's share and streams groups", "; ".join(wrong)
+    try:
+        kafka.start()
+        yield "Kafka takes them over again", "; ".join(asyncio.run(_third(kafka.address, left)))
+    finally:
+        kafka.stop()
