@@ -34,7 +34,7 @@ from coterie_conformance.servers.kafka import java, running
 GROUPS = {"crew": "i0", "other": None, "grüße": None}
 _DAMAGED = ("isvalid: false", "mismatch", "non-consecutive", "exception")  # in the words of Kafka's dump tool
 Offsets = dict[str, dict[tuple[str, int], tuple[int, str]]]
-WITH_SHARE_GROUPS = ("4.3.0", "4.4.0")  # and streams groups
+WITH_SHARE_GROUPS = ("4.4.0",)  # and streams groups, by the versions of requests that 4.4 has
 ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
 

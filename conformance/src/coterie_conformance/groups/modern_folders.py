@@ -72,6 +72,7 @@ class FolderVisit:
                 await self.responded(question.api, question.version, question.body)
 
     async def described(self) -> dict[str, Tree]:
+        """The groups and their offsets, by the API that tells them."""
         return {api: await self.responded(api, version, body) for api, version, body in _DESCRIBED}
 
     async def fetched(
@@ -89,6 +90,7 @@ class FolderVisit:
         return [(row["first_offset"], row["last_offset"], row["delivery_count"]) for row in rows]
 
     async def acknowledged(self, member: str, epoch: int, *ranges: tuple[int, int, list[int]]) -> None:
+        """Each range is a first and a last offset, and types of acknowledgement."""
         partition = {"partition_index": 0, "acknowledgement_batches": batches(*ranges)}
         session = {"group_id": "$g", "member_id": member, "share_session_epoch": epoch}
         response = await self.responded(
@@ -98,6 +100,7 @@ class FolderVisit:
         assert codes == {"NONE"}, codes
 
     async def streams_beat(self, member: str, epoch: int) -> int:
+        """Returns the member's epoch."""
         body = {"group_id": "$s", "member_id": member, "member_epoch": epoch}
         return int((await self.responded("StreamsGroupHeartbeat", 1, body))["member_epoch"])
 
