@@ -321,19 +321,6 @@ CASES: dict[str, tuple[Any, ...]] = {
     "verified with a newer request": ("Produce", ("", ""), {}, *UNVERIFIED, (4, 3, 0), "verified together"),
     "the words of a refusal": ("Produce", ("", ""), {}, *WORDED, (4, 3, 0), ""),
     "a record with a key": ("Produce", ("", ""), {}, *WRITTEN, (4, 3, 0), ""),
-    "a setting of share groups": (
-        "IncrementalAlterConfigs",
-        ("", ""),
-        {
-            "resources": [
-                {"resource_type": 32, "configs": [{"name": "share.isolation.level", "value": "read_committed"}]}
-            ]
-        },
-        {"responses": [{"error_code": "INVALID_CONFIG"}]},
-        {"responses": [{"error_code": "NONE"}]},
-        (4, 3, 0),
-        "4 settings of groups not served",
-    ),
     "a setting of consumer groups": (
         "IncrementalAlterConfigs",
         ("", ""),

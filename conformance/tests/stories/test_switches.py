@@ -104,7 +104,7 @@ SEEN: dict[Switch, Seen] = {
     producers.a_claimed_producer_id_is_given: Seen(5),
     producers.no_block_of_producer_ids_is_reserved: Seen(9),
     producers.what_an_older_coordinator_left_stays_pending: Seen(2),
-    producers.a_transaction_goes_on_whose_offsets_were_refused: Seen(3),
+    producers.a_transaction_goes_on_whose_offsets_were_refused: Seen(6),
     producers.a_coordinator_commits_what_was_aborted: Seen(3),
     producers.a_coordinator_commits_what_was_aborted_in_version_2: Seen(1),
     producers.the_epoch_stays_in_version_2: Seen(1),

@@ -63,8 +63,11 @@ def _check(broker: MeteredBroker, of: ArrayOfApi, few: int, many: int) -> None:
     broker.ask(of.request(1), of.version)  # imports, codecs
     broker.ask(of.request(few), of.version)
     few_s = broker.loop.total_s
-    broker.ask(of.request(many), of.version)
-    longest_s, many_s = broker.loop.longest_s, broker.loop.total_s
+    for _ in range(3):  # what else the machine does can only add to the processor's time
+        broker.ask(of.request(many), of.version)
+        longest_s, many_s = broker.loop.longest_s, broker.loop.total_s
+        if longest_s < LONGEST_S:
+            break
     assert longest_s < LONGEST_S, f"a bystander waits for {longest_s * 1000:.0f} ms"
     assert many_s < max(ENOUGH_S, 3 * (many / few) * few_s), (
         f"{few} items take {few_s:.3f} s, {many} take {many_s:.3f} s"

@@ -26,6 +26,8 @@ from coterie.wire.errors import ErrorCode, Refusal
 SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "replica.fetch.backoff.ms": "20",
 }
 
