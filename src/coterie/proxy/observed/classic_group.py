@@ -46,9 +46,8 @@ class ObservedClassicGroup:
     held_back: list[tuple[SeenRequest, Any]] = field(default_factory=list)  # JoinGroup responses before the leader's
     lost_joins: list[SeenRequest] = field(default_factory=list)  # newcomers whose connection ended before the response
     held_back_ms: int = 0  # since when
-    beside_sync: list[SeenRequest] = field(
-        default_factory=list
-    )  # JoinGroups sent while the leader's SyncGroup was under way
+    # JoinGroups sent while the leader's SyncGroup was under way.
+    beside_sync: list[SeenRequest] = field(default_factory=list)
     strangers: set[str] = field(default_factory=set)  # members whose requests do not pass here
     is_unexplained: bool = False  # the rebalance under way has no cause yet
     _evidence: dict[tuple[str, str], Evidence] = field(
