@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic as time_s
@@ -12,6 +12,7 @@ from coterie.authorizer.acls import AclOperation
 from coterie.broker.handlers.access.access import Access
 from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.logs.current_leaders import name_leaders
+from coterie.broker.handlers.logs.waiting_tail import WaitingTail, check_leader
 from coterie.broker.handlers.services import FetchServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import (
@@ -25,7 +26,7 @@ from coterie.broker.requests.fetch_sessions import (
 )
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, Work, finish
-from coterie.broker.storage.topic import INTERNAL_TOPICS, NO_LEADER_EPOCH, Partition
+from coterie.broker.storage.topic import INTERNAL_TOPICS, Partition
 from coterie.broker.storage.topics import Topics
 from coterie.log.aside import Aside, at_once, resumable
 from coterie.log.epochs.epoch_cache import UNDEFINED_OFFSET
@@ -92,7 +93,8 @@ def _in_turns(fetching: _Fetching, now_ms: int) -> Work:
 
 
 def _again(fetching: _Fetching) -> Work:
-    read, _ = yield from fetching.reading()  # whatever there is after the wait
+    """After a wait: whatever there is by now."""
+    read, _ = yield from fetching.reading()
     yield
     return fetching.response(read, fetching.broker.clock.now_ms())
 
@@ -177,7 +179,7 @@ class _Fetching:
     ) -> PartitionData:
         """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
         wanted, log, version = fetched.wanted, partition.log, self.call.api_version
-        _check_leader(partition, wanted)
+        check_leader(partition, wanted)
         watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
         diverging = _diverging_epoch(partition, wanted)
         if diverging is not None:
@@ -206,7 +208,8 @@ class _Fetching:
         return data
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
-        """With the leaders of partitions of other leaders or epochs (KIP-951). Empty for a client over its quota."""
+        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty,
+        and nothing counts as fetched, where the client is over a quota: KafkaApis.handleFetchRequest."""
         throttling = self.broker.clients.throttling
         if throttling.is_active and is_consumer(self.request):
             took_s = time_s() - self.began_s if self.took_s is None else self.took_s
@@ -227,7 +230,7 @@ class _Fetching:
                     refused.append((known.partitions[data.partition_index], data))
         response.node_endpoints = name_leaders(self.broker, self.call, refused)
 
-    def tails(self, read: Read) -> list[_Tail]:
+    def tails(self, read: Read) -> list[WaitingTail]:
         """One for each partition that exists; ``read``: what the fetch could have when it was read."""
         topics, tails = self.broker.topics, []
         for key, fetched, data in read:
@@ -236,7 +239,7 @@ class _Fetching:
             except Refusal:
                 continue
             tails.append(
-                _Tail(topics, partition, fetched.wanted, data, self.appended_bytes[key], committed=self.committed)
+                WaitingTail(topics, partition, fetched.wanted, data, self.appended_bytes[key], committed=self.committed)
             )
         return tails
 
@@ -249,7 +252,8 @@ class _Wait:
     """
 
     def __init__(self, fetching: _Fetching, read: Read) -> None:
-        self._fetching, fetching.took_s = fetching, time_s() - fetching.began_s
+        fetching.took_s = time_s() - fetching.began_s
+        self._fetching = fetching
         broker, request = fetching.broker, fetching.request
         self.pending = Pending()
         self.pending.cancel = self._stop
@@ -266,7 +270,7 @@ class _Wait:
         for tail in [tail for tail in self._tails if tail.has_changed()]:  # while others were read
             tail.appended()
 
-    def _changed(self, tail: _Tail, by: int) -> None:
+    def _changed(self, tail: WaitingTail, by: int) -> None:
         self._bytes += by
         if self.pending.response is not None or (self._bytes < self._min_bytes and not tail.is_refused()):
             return
@@ -293,56 +297,6 @@ class _Wait:
     def _done(self, read: Read) -> None:
         self._stop()
         self.pending.respond(self._fetching.response(read, self._fetching.broker.clock.now_ms()))
-
-
-class _Tail:
-    """What a waiting fetch can have of one partition: ``bytes`` of it, at most partition.max.bytes. To a reader of
-    ``committed`` records something is new only when the last stable offset has moved."""
-
-    def __init__(
-        self,
-        topics: Topics,
-        partition: Partition,
-        wanted: FetchPartition,
-        read: PartitionData,
-        appended_bytes: int,
-        *,
-        committed: bool,
-    ) -> None:
-        """``read`` when the log had so many ``appended_bytes``."""
-        self.partition, self.bytes = partition, len(read.records or b"")
-        self.changed: Callable[[_Tail, int], None]
-        self._topics, self._wanted, self._committed = topics, wanted, committed
-        self._before_bytes = self.bytes - appended_bytes
-        self._stable_offset = read.last_stable_offset if committed else -1
-
-    def has_changed(self) -> bool:
-        """Whether something was appended since it was read."""
-        return self._before_bytes + self.partition.log.appended_bytes > self.bytes
-
-    def appended(self) -> None:
-        """Something was appended, the topic is gone, or this broker's role has changed."""
-        log = self.partition.log
-        if self._committed and not self.is_refused():
-            stable_offset = log.last_stable_offset
-            if stable_offset == self._stable_offset:
-                return
-            self._stable_offset = stable_offset
-        now = min(self._before_bytes + log.appended_bytes, self._wanted.partition_max_bytes)
-        by, self.bytes = now - self.bytes, now
-        self.changed(self, by)
-
-    def is_refused(self) -> bool:
-        """Whether the fetch is answered with an error: the topic was deleted, or another broker leads, or in another epoch."""
-        topic = self._topics.by_name.get(self.partition.topic)
-        index = self.partition.index
-        if topic is None or index >= len(topic.partitions) or topic.partitions[index] is not self.partition:
-            return True
-        try:
-            _check_leader(self.partition, self._wanted)
-        except Refusal:
-            return True
-        return False
 
 
 def _reads_committed(request: FetchRequest) -> bool:
@@ -372,12 +326,6 @@ def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool, access: A
     return topic.partitions[index]
 
 
-def _check_leader(partition: Partition, wanted: FetchPartition) -> None:
-    """Raises Refusal."""
-    if wanted.current_leader_epoch >= 0 or partition.in_cluster:
-        partition.check_leader(max(wanted.current_leader_epoch, NO_LEADER_EPOCH))
-
-
 def _refused(index: int, code: ErrorCode) -> PartitionData:
     """As Kafka 3.9: no records at all where there are some that cannot be converted for the client."""
     if code in (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.UNSUPPORTED_VERSION):
@@ -386,7 +334,8 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
 
 
 def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
-    """Where the log has left that of the client (KIP-595). Raises Refusal OFFSET_OUT_OF_RANGE for an unknown epoch."""
+    """Where the log has left that of a client whose last record was of ``last_fetched_epoch`` (KIP-595). Raises Refusal
+    OFFSET_OUT_OF_RANGE for an epoch that is not known."""
     if wanted.last_fetched_epoch < 0:
         return None
     end = partition.end_of_epoch(wanted.last_fetched_epoch)
