@@ -27,8 +27,8 @@ def secured(
     waiter: asyncio.Future[Any] | None,
     options: dict[str, Any],
 ) -> asyncio.sslproto.SSLProtocol:
-    """The protocol of a transport whose bytes are TLS; ``protocol`` is within, a server's where no ``waiter`` is told of the
-    handshake's end. ``options``: those of `create_connection` or `create_server`."""
+    """The protocol of a transport whose bytes are TLS; ``protocol`` is within. ``waiter`` ends with the handshake; None for a
+    server. ``options``: those of `create_connection` or `create_server`."""
     return asyncio.sslproto.SSLProtocol(
         loop,
         protocol,

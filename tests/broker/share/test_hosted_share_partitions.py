@@ -87,7 +87,7 @@ def test_a_response_about_something_else(others: str) -> None:
     rows = {"none": [], "topic": [(bytes(16), 0)], "partition": [(topic, 1)], "more": [(topic, 0), (topic, 1)]}[others]
     broker.responses = [_read_rows(*rows)]
     assert broker.fetched("c1", 0)[0].error_code == E.UNKNOWN_SERVER_ERROR
-    # equal bytes are the topic, whoever made them
+    # an id of equal bytes is the topic
     same = (bytes(bytearray(topic)), 0)
     broker.responses = [_read_rows(same)]
     assert acquired(broker.fetched("c1", epoch=1)[0]) == [(0, 2, 1)]

@@ -176,7 +176,7 @@ class ConsoleJudge:
     # -- a death -----------------------------------------------------------------------------------------------------------
 
     async def _death(self) -> float:
-        """The coordinator's, where it may die. A lone broker's absence is told on each page; of several the group goes on."""
+        """The coordinator's, where it may die. Each page reports the absence of a lone broker; of several the group goes on."""
         coordinator, killable = await self._work.coordinator(), self._cluster.killable
         broker = coordinator if coordinator in killable else killable[0]
         await asyncio.to_thread(self._cluster.kill, broker)

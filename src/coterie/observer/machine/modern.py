@@ -145,11 +145,8 @@ def _has_more(states: StatePartitions, before: StatePartitions | None) -> bool:
 
 
 def _of_stored(group: KnownGroup, event: MemberStored, before: ModernGroup, time_ms: int) -> list[Cause]:
-    words, now = (
-        _WORDS[type(event)],
-        event.metadata if isinstance(event, s.StreamsMetadataStored) else event.subscription,
-    )
-    member_id = event.member_id
+    words, member_id = _WORDS[type(event)], event.member_id
+    now = event.metadata if isinstance(event, s.StreamsMetadataStored) else event.subscription
     metadata, known = _metadata(member_id, now), group.members.get(member_id)
     group.members[member_id] = group.member(metadata)
     group.members[member_id].came_ms = time_ms

@@ -128,7 +128,7 @@ class ShareGroupScenario(ModernScenario[ShareGroup]):
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _delete_topic(self, words: list[str], options: dict[str, str]) -> None:
-        """The groups are told of topics that are gone."""
+        """Each group gets the command about the deleted topics."""
         gone = tuple((word, topic_id_of(word)) for word in words)
         for group_id in [group.group_id for group in self.shard.every_group()]:
             self._internal(TopicsDeleted(group_id, gone))
