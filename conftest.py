@@ -18,7 +18,7 @@ settings.register_profile("coterie", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=30)  # of ./run test
 settings.load_profile("coterie")
 
-pytest_plugins = ["tests.asyncio_complaints", "tests.suite"]
+pytest_plugins = ["tests.async_tests", "tests.asyncio_complaints", "tests.suite"]
 
 # The suite starts hundreds of processes; without bytecode each of them would compile the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -63,34 +63,28 @@ def run(work: Awaitable[None]) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(codec: str) -> None:
-    async def story() -> None:
-        async with running() as address:
-            await produce(address, 1000, **{"compression.type": codec})
-            async with group_of(address) as consumer:
-                consumer.subscribe(["t"])
-                got: dict[bytes, bytes] = {}
-                while len(got) < 1000:
-                    for records in (await consumer.poll(2000)).values():
-                        for r in records:
-                            assert r.key is not None
-                            assert r.value is not None
-                            assert r.headers == (("n", r.key[1:]),)
-                            got[r.key] = r.value
-                assert got == {b"k%d" % n: b"v%d" % n for n in range(1000)}
-
-    run(story())
+async def test_what_is_produced_is_consumed(codec: str) -> None:
+    async with running() as address:
+        await produce(address, 1000, **{"compression.type": codec})
+        async with group_of(address) as consumer:
+            consumer.subscribe(["t"])
+            got: dict[bytes, bytes] = {}
+            while len(got) < 1000:
+                for records in (await consumer.poll(2000)).values():
+                    for r in records:
+                        assert r.key is not None
+                        assert r.value is not None
+                        assert r.headers == (("n", r.key[1:]),)
+                        got[r.key] = r.value
+            assert got == {b"k%d" % n: b"v%d" % n for n in range(1000)}
 
 
-def test_deliveries_name_partition_and_offset() -> None:
-    async def story() -> None:
-        async with running() as address, Producer(address) as producer:
-            first = await producer.send("t", b"a", partition=2)
-            second = await producer.send("t", b"b", partition=2)
-            await producer.flush()
-            assert [(m.partition, m.offset) for m in (await first, await second)] == [(2, 0), (2, 1)]
-
-    run(story())
+async def test_deliveries_name_partition_and_offset() -> None:
+    async with running() as address, Producer(address) as producer:
+        first = await producer.send("t", b"a", partition=2)
+        second = await producer.send("t", b"b", partition=2)
+        await producer.flush()
+        assert [(m.partition, m.offset) for m in (await first, await second)] == [(2, 0), (2, 1)]
 
 
 def test_a_producer_waits_for_a_broker_that_is_not_up_yet(tmp_path: Path) -> None:
@@ -115,59 +109,52 @@ def test_a_producer_waits_for_a_broker_that_is_not_up_yet(tmp_path: Path) -> Non
         process.stop()
 
 
-def test_a_record_leaves_after_linger_without_a_flush() -> None:
+async def test_a_record_leaves_after_linger_without_a_flush() -> None:
     """Found by the demo: an idle sender slept on, and a lone record left only with the next full batch."""
-
-    async def story() -> None:
-        async with running() as address, Producer(address | {"linger.ms": 10}) as producer:
-            for n in range(3):
-                delivery = await producer.send("t", b"x", partition=0)
-                assert (await asyncio.wait_for(_awaited(delivery), 5)).offset == n
-                await quiet()
-
-    run(story())
+    async with running() as address, Producer(address | {"linger.ms": 10}) as producer:
+        for n in range(3):
+            delivery = await producer.send("t", b"x", partition=0)
+            assert (await asyncio.wait_for(_awaited(delivery), 5)).offset == n
+            await quiet()
 
 
 async def _awaited(delivery: Delivery) -> RecordMetadata:
     return await delivery
 
 
-def test_a_second_member_takes_its_share_and_gives_it_back() -> None:
-    async def story() -> None:
-        async with running() as address:
-            await produce(address, 10)
-            events: list[tuple[str, int]] = []
+async def test_a_second_member_takes_its_share_and_gives_it_back() -> None:
+    async with running() as address:
+        await produce(address, 10)
+        events: list[tuple[str, int]] = []
 
-            class Listener(RebalanceListener):
-                def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-                    events.append(("revoked", len(partitions)))
+        class Listener(RebalanceListener):
+            def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+                events.append(("revoked", len(partitions)))
 
-                async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-                    events.append(("assigned", len(partitions)))
+            async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+                events.append(("assigned", len(partitions)))
 
-            one, two = group_of(address), group_of(address)
+        one, two = group_of(address), group_of(address)
 
-            async def both_have_two() -> bool:
-                await asyncio.gather(one.poll(100), two.poll(100))
-                return len(one.assignment()) == len(two.assignment()) == 2
+        async def both_have_two() -> bool:
+            await asyncio.gather(one.poll(100), two.poll(100))
+            return len(one.assignment()) == len(two.assignment()) == 2
 
-            one.subscribe(["t"], Listener())
-            await until(lambda: _has(one, 4), "the first member owns all")
-            two.subscribe(["t"])
-            await until(both_have_two, "both own two")
-            await two.close()
-            await until(lambda: _has(one, 4), "the first member owns all again")
-            await one.close()
-            assert events == [
-                ("assigned", 4),
-                ("revoked", 4),
-                ("assigned", 2),
-                ("revoked", 2),
-                ("assigned", 4),
-                ("revoked", 4),
-            ]
-
-    run(story())
+        one.subscribe(["t"], Listener())
+        await until(lambda: _has(one, 4), "the first member owns all")
+        two.subscribe(["t"])
+        await until(both_have_two, "both own two")
+        await two.close()
+        await until(lambda: _has(one, 4), "the first member owns all again")
+        await one.close()
+        assert events == [
+            ("assigned", 4),
+            ("revoked", 4),
+            ("assigned", 2),
+            ("revoked", 2),
+            ("assigned", 4),
+            ("revoked", 4),
+        ]
 
 
 async def _has(consumer: Consumer, count: int) -> bool:
@@ -175,119 +162,104 @@ async def _has(consumer: Consumer, count: int) -> bool:
     return len(consumer.assignment()) == count
 
 
-def test_a_static_member_returns_without_a_rebalance() -> None:
-    async def story() -> None:
-        async with running() as address, Admin(address) as admin:
-            await produce(address, 10)
-            one, two = group_of(address), group_of(address, **{"group.instance.id": "i2"})
-            one.subscribe(["t"])
-            two.subscribe(["t"])
+async def test_a_static_member_returns_without_a_rebalance() -> None:
+    async with running() as address, Admin(address) as admin:
+        await produce(address, 10)
+        one, two = group_of(address), group_of(address, **{"group.instance.id": "i2"})
+        one.subscribe(["t"])
+        two.subscribe(["t"])
 
-            async def both() -> bool:
-                await asyncio.gather(one.poll(100), two.poll(100))
-                return len(one.assignment()) == len(two.assignment()) == 2
+        async def both() -> bool:
+            await asyncio.gather(one.poll(100), two.poll(100))
+            return len(one.assignment()) == len(two.assignment()) == 2
 
-            await until(both, "both own two")
-            generation, held = one.generation, two.assignment()
-            await two.close()
-            again = group_of(address, **{"group.instance.id": "i2"})
-            again.subscribe(["t"])
-            await until(lambda: _has(again, 2), "it is back")
-            await one.poll(500)
-            assert again.assignment() == held
-            assert (one.generation, again.generation) == (generation, generation)
-            assert (await admin.describe_consumer_group("g")).state == "Stable"
-            await one.close()
-            await again.close()
-
-    run(story())
+        await until(both, "both own two")
+        generation, held = one.generation, two.assignment()
+        await two.close()
+        again = group_of(address, **{"group.instance.id": "i2"})
+        again.subscribe(["t"])
+        await until(lambda: _has(again, 2), "it is back")
+        await one.poll(500)
+        assert again.assignment() == held
+        assert (one.generation, again.generation) == (generation, generation)
+        assert (await admin.describe_consumer_group("g")).state == "Stable"
+        await one.close()
+        await again.close()
 
 
-def test_offsets_and_members_survive_a_restart(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with running(data=tmp_path) as address:
-            await produce(address, 100)
-            async with group_of(address) as consumer:
-                consumer.subscribe(["t"])
-                count = 0
-                while count < 100:
-                    count += sum(map(len, (await consumer.poll(2000)).values()))
-                await consumer.commit()
-        async with running(data=tmp_path) as address, Admin(address) as admin:
-            await produce(address, 20)
-            assert sum(end - at for at, end in (await admin.lag("g")).values()) == 20
-            async with group_of(address) as consumer:
-                consumer.subscribe(["t"])
-                values = set()
-                while len(values) < 20:
-                    values |= {r.value for records in (await consumer.poll(2000)).values() for r in records}
-                assert values == {b"v%d" % n for n in range(20)}
-
-    run(story())
+async def test_offsets_and_members_survive_a_restart(tmp_path: Path) -> None:
+    async with running(data=tmp_path) as address:
+        await produce(address, 100)
+        async with group_of(address) as consumer:
+            consumer.subscribe(["t"])
+            count = 0
+            while count < 100:
+                count += sum(map(len, (await consumer.poll(2000)).values()))
+            await consumer.commit()
+    async with running(data=tmp_path) as address, Admin(address) as admin:
+        await produce(address, 20)
+        assert sum(end - at for at, end in (await admin.lag("g")).values()) == 20
+        async with group_of(address) as consumer:
+            consumer.subscribe(["t"])
+            values = set()
+            while len(values) < 20:
+                values |= {r.value for records in (await consumer.poll(2000)).values() for r in records}
+            assert values == {b"v%d" % n for n in range(20)}
 
 
-def test_a_commit_after_the_group_moved_on_says_what_to_change() -> None:
-    async def story() -> None:
-        async with running() as address:
-            await produce(address, 10)
-            slow = group_of(address | {"enable.auto.commit": False})
-            slow.subscribe(["t"])
-            await until(lambda: _has(slow, 4), "it owns all")
-            assert slow._membership is not None
-            machine: Any = slow._membership.machine
-            stale = replace(machine.state.membership, generation=machine.generation - 1)
-            machine.state = replace(machine.state, membership=stale)
-            with pytest.raises(CommitFailedError, match=r"max\.poll\.interval\.ms"):
-                await slow.commit()
-            await slow.close()
-
-    run(story())
+async def test_a_commit_after_the_group_moved_on_says_what_to_change() -> None:
+    async with running() as address:
+        await produce(address, 10)
+        slow = group_of(address | {"enable.auto.commit": False})
+        slow.subscribe(["t"])
+        await until(lambda: _has(slow, 4), "it owns all")
+        assert slow._membership is not None
+        machine: Any = slow._membership.machine
+        stale = replace(machine.state.membership, generation=machine.generation - 1)
+        machine.state = replace(machine.state, membership=stale)
+        with pytest.raises(CommitFailedError, match=r"max\.poll\.interval\.ms"):
+            await slow.commit()
+        await slow.close()
 
 
-def test_seek_pause_position_and_lag() -> None:
-    async def story() -> None:
-        async with running() as address:
-            async with Producer(address) as producer:
-                for n in range(50):
-                    await producer.send("t", b"%d" % n, partition=0)
-            async with Consumer(address) as consumer:
-                await consumer.assign([("t", 0)])
-                await polled(consumer, lambda: consumer.position(("t", 0)) == 50)
-                consumer.seek(("t", 0), 10)
-                records = (await consumer.poll(2000, 5))[("t", 0)]
-                assert [r.offset for r in records] == [10, 11, 12, 13, 14]
-                assert (consumer.position(("t", 0)), consumer.lag()) == (15, {("t", 0): 35})
-                consumer.pause([("t", 0)])
-                assert await consumer.poll(200) == {}
-                consumer.resume([("t", 0)])
-                assert (await consumer.poll(2000))[("t", 0)][0].offset == 15
-
-    run(story())
+async def test_seek_pause_position_and_lag() -> None:
+    async with running() as address:
+        async with Producer(address) as producer:
+            for n in range(50):
+                await producer.send("t", b"%d" % n, partition=0)
+        async with Consumer(address) as consumer:
+            await consumer.assign([("t", 0)])
+            await polled(consumer, lambda: consumer.position(("t", 0)) == 50)
+            consumer.seek(("t", 0), 10)
+            records = (await consumer.poll(2000, 5))[("t", 0)]
+            assert [r.offset for r in records] == [10, 11, 12, 13, 14]
+            assert (consumer.position(("t", 0)), consumer.lag()) == (15, {("t", 0): 35})
+            consumer.pause([("t", 0)])
+            assert await consumer.poll(200) == {}
+            consumer.resume([("t", 0)])
+            assert (await consumer.poll(2000))[("t", 0)][0].offset == 15
 
 
-def test_admin_topics_groups_and_records() -> None:
-    async def story() -> None:
-        async with running() as address, Admin(address) as admin:
-            await admin.create_topic("a", 3, {"retention.ms": "1000"})
-            assert (await admin.describe_configs("a"))["retention.ms"].value == "1000"
-            with pytest.raises(KafkaError) as exists:
-                await admin.create_topic("a")
-            assert exists.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
-            await admin.create_partitions("a", 5)
-            assert len(await admin.partitions(["a"])) == 5
-            await produce(address, 20, "a")
-            starts = await admin.delete_records({("a", 0): -1})
-            ends = await admin.list_offsets({("a", 0): -1})
-            assert starts == ends
-            await admin.alter_consumer_group_offsets("simple", {("a", 1): 7})
-            assert [g.group_id for g in await admin.list_consumer_groups()] == ["simple"]
-            assert await admin.list_consumer_group_offsets("simple") == {("a", 1): 7}
-            await admin.delete_topic("a")
-            assert await admin.list_consumer_group_offsets("simple") == {}
-            await admin.delete_consumer_group("simple")
-            assert await admin.list_consumer_groups() == []
-
-    run(story())
+async def test_admin_topics_groups_and_records() -> None:
+    async with running() as address, Admin(address) as admin:
+        await admin.create_topic("a", 3, {"retention.ms": "1000"})
+        assert (await admin.describe_configs("a"))["retention.ms"].value == "1000"
+        with pytest.raises(KafkaError) as exists:
+            await admin.create_topic("a")
+        assert exists.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+        await admin.create_partitions("a", 5)
+        assert len(await admin.partitions(["a"])) == 5
+        await produce(address, 20, "a")
+        starts = await admin.delete_records({("a", 0): -1})
+        ends = await admin.list_offsets({("a", 0): -1})
+        assert starts == ends
+        await admin.alter_consumer_group_offsets("simple", {("a", 1): 7})
+        assert [g.group_id for g in await admin.list_consumer_groups()] == ["simple"]
+        assert await admin.list_consumer_group_offsets("simple") == {("a", 1): 7}
+        await admin.delete_topic("a")
+        assert await admin.list_consumer_group_offsets("simple") == {}
+        await admin.delete_consumer_group("simple")
+        assert await admin.list_consumer_groups() == []
 
 
 @pytest.mark.parametrize(

@@ -77,24 +77,18 @@ async def read(consumer: Consumer[Any, Any], count: int) -> list[tuple[Any, Any]
     return pairs
 
 
-def test_objects_and_functions_serialize_keys_and_values(coterie_broker: LocalBroker) -> None:
+async def test_objects_and_functions_serialize_keys_and_values(coterie_broker: LocalBroker) -> None:
     """None stays Kafka's null: neither is called for it."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        producer = Producer(settings(coterie_broker), key_serializer=IntegerSerializer(), value_serializer=str.encode)
-        async with producer:
-            await producer.send("t", "one", 1)
-            await producer.send("t", None, 2)
-            await producer.send("t", "three")
-        key = IntegerDeserializer()
-        async with Consumer(
-            settings(coterie_broker), key_deserializer=key, value_deserializer=bytes.decode
-        ) as consumer:
-            await consumer.assign([T0])
-            assert await read(consumer, 3) == [(1, "one"), (2, None), (None, "three")]
-
-    asyncio.run(story())
+    producer = Producer(settings(coterie_broker), key_serializer=IntegerSerializer(), value_serializer=str.encode)
+    async with producer:
+        await producer.send("t", "one", 1)
+        await producer.send("t", None, 2)
+        await producer.send("t", "three")
+    key = IntegerDeserializer()
+    async with Consumer(settings(coterie_broker), key_deserializer=key, value_deserializer=bytes.decode) as consumer:
+        await consumer.assign([T0])
+        assert await read(consumer, 3) == [(1, "one"), (2, None), (None, "three")]
 
 
 class ByTopic:
@@ -102,7 +96,7 @@ class ByTopic:
         return f"{topic}:{data}".encode()
 
 
-def test_a_serializer_receives_the_topic_and_the_partitioner_the_bytes(coterie_broker: LocalBroker) -> None:
+async def test_a_serializer_receives_the_topic_and_the_partitioner_the_bytes(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 3)
     keys: list[bytes | None] = []
 
@@ -110,35 +104,26 @@ def test_a_serializer_receives_the_topic_and_the_partitioner_the_bytes(coterie_b
         keys.append(key)
         return 2
 
-    async def story() -> None:
-        given = settings(coterie_broker) | {"partitioner": partitioner}
-        async with Producer(given, key_serializer=ByTopic(), value_serializer=ByTopic()) as producer:
-            assert (await producer.send_and_wait("t", "v", "k")).partition == 2
-        assert keys == [b"t:k"]
-        async with Consumer(settings(coterie_broker)) as consumer:
-            await consumer.assign([("t", 2)])
-            assert await read(consumer, 1) == [(b"t:k", b"t:v")]
-
-    asyncio.run(story())
+    given = settings(coterie_broker) | {"partitioner": partitioner}
+    async with Producer(given, key_serializer=ByTopic(), value_serializer=ByTopic()) as producer:
+        assert (await producer.send_and_wait("t", "v", "k")).partition == 2
+    assert keys == [b"t:k"]
+    async with Consumer(settings(coterie_broker)) as consumer:
+        await consumer.assign([("t", 2)])
+        assert await read(consumer, 1) == [(b"t:k", b"t:v")]
 
 
 @pytest.mark.parametrize(("part", "arguments"), [("value", ("t", "no")), ("key", ("t", 1, "no"))])
-def test_what_a_serializer_refuses_is_not_sent(
+async def test_what_a_serializer_refuses_is_not_sent(
     coterie_broker: LocalBroker, part: str, arguments: tuple[Any, ...]
 ) -> None:
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        number = LongSerializer()
-        async with Producer(settings(coterie_broker), key_serializer=number, value_serializer=number) as producer:
-            with pytest.raises(
-                SerializationError, match=f"the {part} of a record for t cannot be serialized"
-            ) as caught:
-                await producer.send(*arguments)
-            assert isinstance(caught.value.__cause__, Exception)
-            assert (await producer.send_and_wait("t", 5)).offset == 0
-
-    asyncio.run(story())
+    number = LongSerializer()
+    async with Producer(settings(coterie_broker), key_serializer=number, value_serializer=number) as producer:
+        with pytest.raises(SerializationError, match=f"the {part} of a record for t cannot be serialized") as caught:
+            await producer.send(*arguments)
+        assert isinstance(caught.value.__cause__, Exception)
+        assert (await producer.send_and_wait("t", 5)).offset == 0
 
 
 @pytest.mark.parametrize("wrong", [StringSerializer, 5, "org.apache.kafka.common.serialization.StringSerializer"])
@@ -151,7 +136,7 @@ def test_what_is_no_serializer_is_refused(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("max_records", [1, 2, 500])
-def test_a_record_that_does_not_deserialize_stops_its_partition_until_a_seek(
+async def test_a_record_that_does_not_deserialize_stops_its_partition_until_a_seek(
     coterie_broker: LocalBroker, max_records: int
 ) -> None:
     """KafkaConsumerTest's testSecondPollWithDeserializationErrorThrowsRecordDeserializationException; other partitions are read
@@ -159,59 +144,51 @@ def test_a_record_that_does_not_deserialize_stops_its_partition_until_a_seek(
     coterie_broker.create_topic("t", 2)
     coterie_broker.produce("t", b"1", b"2", b"three", b"4", partition=0)
     coterie_broker.produce("t", b"5", partition=1)
-
-    async def story() -> None:
-        async with Consumer(settings(coterie_broker), value_deserializer=int) as consumer:
-            await consumer.assign([("t", 0), ("t", 1)])
-            values: list[int | None] = []
-            errors: list[RecordDeserializationError] = []
-            async with asyncio.timeout(20):
-                while len(errors) < 3 or len(values) < 3:
-                    try:
-                        polled = await consumer.poll(100, max_records)
-                    except RecordDeserializationError as error:
-                        errors.append(error)
-                        if len(values) < 3:
-                            consumer.pause([("t", 0)])  # so that the other partition is read
-                        else:
-                            consumer.resume([("t", 0)])
-                        continue
-                    values += [r.value for records in polled.values() for r in records]
-                    if len(values) == 3:
+    async with Consumer(settings(coterie_broker), value_deserializer=int) as consumer:
+        await consumer.assign([("t", 0), ("t", 1)])
+        values: list[int | None] = []
+        errors: list[RecordDeserializationError] = []
+        async with asyncio.timeout(20):
+            while len(errors) < 3 or len(values) < 3:
+                try:
+                    polled = await consumer.poll(100, max_records)
+                except RecordDeserializationError as error:
+                    errors.append(error)
+                    if len(values) < 3:
+                        consumer.pause([("t", 0)])  # so that the other partition is read
+                    else:
                         consumer.resume([("t", 0)])
-            assert sorted(v for v in values if v) == [1, 2, 5]
-            error = errors[0]
-            assert (error.topic, error.partition, error.offset, error.part) == ("t", 0, 2, "value")
-            assert error.record.value == b"three"
-            assert "the value of t-0 at offset 2 cannot be deserialized: ValueError" in str(error)
-            assert consumer.position(T0) == 2
-            assert pickle.loads(pickle.dumps(error)).record == error.record
-            consumer.seek(T0, error.offset + 1)
-            assert await read(consumer, 1) == [(None, 4)]
+                    continue
+                values += [r.value for records in polled.values() for r in records]
+                if len(values) == 3:
+                    consumer.resume([("t", 0)])
+        assert sorted(v for v in values if v) == [1, 2, 5]
+        error = errors[0]
+        assert (error.topic, error.partition, error.offset, error.part) == ("t", 0, 2, "value")
+        assert error.record.value == b"three"
+        assert "the value of t-0 at offset 2 cannot be deserialized: ValueError" in str(error)
+        assert consumer.position(T0) == 2
+        assert pickle.loads(pickle.dumps(error)).record == error.record
+        consumer.seek(T0, error.offset + 1)
+        assert await read(consumer, 1) == [(None, 4)]
 
-    asyncio.run(story())
 
-
-def test_iterating_raises_at_the_record_and_not_before(coterie_broker: LocalBroker) -> None:
+async def test_iterating_raises_at_the_record_and_not_before(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"1", b"two", b"3")
-
-    async def story() -> None:
-        values: list[int | None] = []
-        async with Consumer(settings(coterie_broker), value_deserializer=int) as consumer, asyncio.timeout(20):
-            await consumer.assign([T0])
-            while len(values) < 2:
-                try:
-                    async for record in consumer:
-                        values.append(record.value)
-                        if record.offset == 2:
-                            break
-                except RecordDeserializationError as error:
-                    assert values == [1]
-                    consumer.seek((error.topic, error.partition), error.offset + 1)
-        assert values == [1, 3]
-
-    asyncio.run(story())
+    values: list[int | None] = []
+    async with Consumer(settings(coterie_broker), value_deserializer=int) as consumer, asyncio.timeout(20):
+        await consumer.assign([T0])
+        while len(values) < 2:
+            try:
+                async for record in consumer:
+                    values.append(record.value)
+                    if record.offset == 2:
+                        break
+            except RecordDeserializationError as error:
+                assert values == [1]
+                consumer.seek((error.topic, error.partition), error.offset + 1)
+    assert values == [1, 3]
 
 
 # -- by settings -------------------------------------------------------------------------------------------------------
@@ -248,41 +225,33 @@ JAVA = "org.apache.kafka.common.serialization."
         (str.encode, f"{HERE}as_text", "x"),
     ],
 )
-def test_settings_name_serializers_as_kafka_does(
+async def test_settings_name_serializers_as_kafka_does(
     serializer: Any, deserializer: Any, value: Any, coterie_broker: LocalBroker
 ) -> None:
     """By Kafka's class names, import paths, classes, objects and functions."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        writing = {"key.serializer": serializer, "value.serializer": serializer}
-        async with Producer[Any, Any](settings(coterie_broker) | writing) as producer:
-            await producer.send("t", value, value)
-            await producer.send("t", None)
-        reading = {"key_deserializer": deserializer, "value_deserializer": deserializer}
-        async with Consumer[Any, Any](settings(coterie_broker) | reading) as consumer:
-            await consumer.assign([T0])
-            assert await read(consumer, 2) == [(value, value), (None, None)]
-
-    asyncio.run(story())
+    writing = {"key.serializer": serializer, "value.serializer": serializer}
+    async with Producer[Any, Any](settings(coterie_broker) | writing) as producer:
+        await producer.send("t", value, value)
+        await producer.send("t", None)
+    reading = {"key_deserializer": deserializer, "value_deserializer": deserializer}
+    async with Consumer[Any, Any](settings(coterie_broker) | reading) as consumer:
+        await consumer.assign([T0])
+        assert await read(consumer, 2) == [(value, value), (None, None)]
 
 
-def test_an_argument_has_precedence_over_the_setting(coterie_broker: LocalBroker) -> None:
+async def test_an_argument_has_precedence_over_the_setting(coterie_broker: LocalBroker) -> None:
     """As the constructors of Kafka's clients."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        given = settings(coterie_broker) | {
-            "value.serializer": "LongSerializer",
-            "value.deserializer": "LongDeserializer",
-        }
-        async with Producer(given, value_serializer=StringSerializer()) as producer:
-            await producer.send("t", "x")
-        async with Consumer(given, value_deserializer=StringDeserializer()) as consumer:
-            await consumer.assign([T0])
-            assert await read(consumer, 1) == [(None, "x")]
-
-    asyncio.run(story())
+    given = settings(coterie_broker) | {
+        "value.serializer": "LongSerializer",
+        "value.deserializer": "LongDeserializer",
+    }
+    async with Producer(given, value_serializer=StringSerializer()) as producer:
+        await producer.send("t", "x")
+    async with Consumer(given, value_deserializer=StringDeserializer()) as consumer:
+        await consumer.assign([T0])
+        assert await read(consumer, 1) == [(None, "x")]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -71,105 +70,80 @@ def at_the_desk(request: dict[str, Any]) -> str:
     return session.trace_hash()
 
 
-def test_each_protocol_gives_the_trace_of_the_desk_and_no_other_host_is_asked(site: str) -> None:
+async def test_each_protocol_gives_the_trace_of_the_desk_and_no_other_host_is_asked(site: str) -> None:
     """Requests to another host, errors and warnings are complaints of `opened`."""
-
-    async def go() -> None:
-        async with playground(site) as page:
-            for protocol in PROTOCOLS:
-                request = {"settings": {"protocol": protocol, "members": 4, "seed": 7, "lost.requests.percent": 2}}
-                await called(page, "start", json.dumps(request))
-                await called(page, "go", END_MS // 2)
-                await called(page, "act", json.dumps({"kind": "kill", "member": "m1"}))
-                await called(page, "go", END_MS)
-                assert await called(page, "trace_hash") == at_the_desk(request), protocol
-
-    asyncio.run(go())
+    async with playground(site) as page:
+        for protocol in PROTOCOLS:
+            request = {"settings": {"protocol": protocol, "members": 4, "seed": 7, "lost.requests.percent": 2}}
+            await called(page, "start", json.dumps(request))
+            await called(page, "go", END_MS // 2)
+            await called(page, "act", json.dumps({"kind": "kill", "member": "m1"}))
+            await called(page, "go", END_MS)
+            assert await called(page, "trace_hash") == at_the_desk(request), protocol
 
 
-def test_a_reader_clicks_goes_back_and_sees_the_rule(site: str) -> None:
-    async def go() -> None:
-        async with playground(site) as page:
-            await page.evaluate("window.playground.show('go', 20000)")
-            await page.get_by_role("button", name="kill m2").click()
-            await page.wait_for_function("document.querySelector('#members li.dead') !== null")
-            await page.get_by_role("button", name="Add a member").click()
-            await page.wait_for_function("document.querySelectorAll('#members li').length === 4")
-            await page.evaluate("window.playground.show('go', 90000)")
-            removed = page.locator("#events details", has_text="a member left or was removed: m2").first
-            await removed.locator("summary").click()
-            assert "KIP-62" in await removed.inner_text()
-            assert "tests/spec/timers.txt: testSessionTimeout" in await removed.inner_text()
-            assert "m2 was silent" in str(await page.evaluate("window.playground.timeline.model.rebalances.at(-1).why"))
-            await page.get_by_role("button", name="10 s back").click()
-            await page.wait_for_function("window.playground.view.now_ms === 80000")
-            await page.evaluate("window.playground.show('go', 10000)")
-            assert await page.locator("#members li").count() == 3
-            await page.get_by_role("button", name="Next event").click()
-            await page.wait_for_function("window.playground.view.now_ms > 10000")
-
-    asyncio.run(go())
+async def test_a_reader_clicks_goes_back_and_sees_the_rule(site: str) -> None:
+    async with playground(site) as page:
+        await page.evaluate("window.playground.show('go', 20000)")
+        await page.get_by_role("button", name="kill m2").click()
+        await page.wait_for_function("document.querySelector('#members li.dead') !== null")
+        await page.get_by_role("button", name="Add a member").click()
+        await page.wait_for_function("document.querySelectorAll('#members li').length === 4")
+        await page.evaluate("window.playground.show('go', 90000)")
+        removed = page.locator("#events details", has_text="a member left or was removed: m2").first
+        await removed.locator("summary").click()
+        assert "KIP-62" in await removed.inner_text()
+        assert "tests/spec/timers.txt: testSessionTimeout" in await removed.inner_text()
+        assert "m2 was silent" in str(await page.evaluate("window.playground.timeline.model.rebalances.at(-1).why"))
+        await page.get_by_role("button", name="10 s back").click()
+        await page.wait_for_function("window.playground.view.now_ms === 80000")
+        await page.evaluate("window.playground.show('go', 10000)")
+        assert await page.locator("#members li").count() == 3
+        await page.get_by_role("button", name="Next event").click()
+        await page.wait_for_function("window.playground.view.now_ms > 10000")
 
 
-def test_a_lesson_plays_by_itself_in_chinese_on_a_phone_in_the_dark(site: str) -> None:
-    async def go() -> None:
-        phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "is_mobile": True}
-        async with playground(site, "/?language=zh", **phone) as page:
-            assert await page.locator("#lesson option").count() == len(LESSONS)
-            await page.select_option("#lesson", "5")
-            await page.get_by_role("button", name="演示").click()
-            await page.wait_for_function("window.playground.isPlaying && window.playground.view.now_ms > 500")
-            await page.evaluate("window.playground.play(false)")
-            await page.evaluate("window.playground.show('go', 35000)")
-            assert (
-                "协作式" in await page.locator("#lesson-text").inner_text() + await page.locator("#lesson").inner_text()
-            )
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert not await violations(page)
-
-    asyncio.run(go())
+async def test_a_lesson_plays_by_itself_in_chinese_on_a_phone_in_the_dark(site: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "is_mobile": True}
+    async with playground(site, "/?language=zh", **phone) as page:
+        assert await page.locator("#lesson option").count() == len(LESSONS)
+        await page.select_option("#lesson", "5")
+        await page.get_by_role("button", name="演示").click()
+        await page.wait_for_function("window.playground.isPlaying && window.playground.view.now_ms > 500")
+        await page.evaluate("window.playground.play(false)")
+        await page.evaluate("window.playground.show('go', 35000)")
+        assert "协作式" in await page.locator("#lesson-text").inner_text() + await page.locator("#lesson").inner_text()
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert not await violations(page)
 
 
-def test_it_has_no_barriers(site: str) -> None:
-    async def go() -> None:
-        async with playground(site) as page:
-            await page.evaluate("window.playground.show('go', 30000)")
-            assert not await violations(page)
-
-    asyncio.run(go())
+async def test_it_has_no_barriers(site: str) -> None:
+    async with playground(site) as page:
+        await page.evaluate("window.playground.show('go', 30000)")
+        assert not await violations(page)
 
 
-def test_a_dropped_journal_is_replayed_and_compared(site: str, tmp_path: Path) -> None:
+async def test_a_dropped_journal_is_replayed_and_compared(site: str, tmp_path: Path) -> None:
     file = tmp_path / "journal.json"
     file.write_text(journal("eager"))
-
-    async def go() -> None:
-        async with playground(site) as page:
-            await page.set_input_files("#file", file)
-            await page.get_by_role("button", name="Replay it").click()
-            await page.wait_for_function("window.playground.view.settings.members === 0")
-            await page.evaluate("window.playground.show('go', 120000)")
-            assert await page.locator("#members li").count() == 4
-            await page.get_by_role("button", name="What it costs under each protocol").click()
-            await page.wait_for_function(
-                f"document.querySelectorAll('#costs-of-all tbody tr').length === {len(PROTOCOLS)}"
-            )
-            assert not await violations(page)
-
-    asyncio.run(go())
+    async with playground(site) as page:
+        await page.set_input_files("#file", file)
+        await page.get_by_role("button", name="Replay it").click()
+        await page.wait_for_function("window.playground.view.settings.members === 0")
+        await page.evaluate("window.playground.show('go', 120000)")
+        assert await page.locator("#members li").count() == 4
+        await page.get_by_role("button", name="What it costs under each protocol").click()
+        await page.wait_for_function(f"document.querySelectorAll('#costs-of-all tbody tr').length === {len(PROTOCOLS)}")
+        assert not await violations(page)
 
 
-def test_a_page_without_pyodide_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_without_pyodide_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     assert "./run playground" in assemble(tmp_path / "site", fetch=False)
-
-    async def go() -> None:
-        with server(tmp_path / "site", 0) as serving:
-            threading.Thread(target=serving.serve_forever, daemon=True).start()
-            url = f"http://127.0.0.1:{serving.server_port}"
-            async with chromium() as browser, opened(browser, url, "/?language=en") as page:
-                await page.wait_for_function("!document.getElementById('trouble').hidden")
-                assert "built without Python" in await page.locator("#trouble").inner_text()
-            serving.shutdown()
-
-    asyncio.run(go())
+    with server(tmp_path / "site", 0) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{serving.server_port}"
+        async with chromium() as browser, opened(browser, url, "/?language=en") as page:
+            await page.wait_for_function("!document.getElementById('trouble').hidden")
+            assert "built without Python" in await page.locator("#trouble").inner_text()
+        serving.shutdown()

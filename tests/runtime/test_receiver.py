@@ -34,19 +34,16 @@ async def connected() -> tuple[Kept, socket.socket]:
 
 
 @pytest.mark.parametrize("size", [1, 1_000, RECEIVE_BYTES, 3 * RECEIVE_BYTES + 7])
-def test_each_connection_receives_its_own_bytes(size: int) -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        pairs = [await connected() for _ in range(3)]
-        sent = [bytes([number]) * size for number in range(3)]
-        await asyncio.gather(*(loop.sock_sendall(far, each) for (_, far), each in zip(pairs, sent, strict=True)))
-        for (kept, far), each in zip(pairs, sent, strict=True):
-            far.close()
-            await kept.ended
-            assert bytes(kept.received) == each
-            assert kept.largest <= RECEIVE_BYTES
-
-    asyncio.run(story())
+async def test_each_connection_receives_its_own_bytes(size: int) -> None:
+    loop = asyncio.get_running_loop()
+    pairs = [await connected() for _ in range(3)]
+    sent = [bytes([number]) * size for number in range(3)]
+    await asyncio.gather(*(loop.sock_sendall(far, each) for (_, far), each in zip(pairs, sent, strict=True)))
+    for (kept, far), each in zip(pairs, sent, strict=True):
+        far.close()
+        await kept.ended
+        assert bytes(kept.received) == each
+        assert kept.largest <= RECEIVE_BYTES
 
 
 def test_a_small_message_allocates_little() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from coterie.authentication.mechanisms import MECHANISMS
@@ -48,17 +46,13 @@ def test_tls_without_users(coterie_broker: LocalBroker) -> None:
 
 
 @pytest.mark.coterie(tls=True)
-def test_a_connection_with_tls_is_closed_twice(coterie_broker: LocalBroker) -> None:
+async def test_a_connection_with_tls_is_closed_twice(coterie_broker: LocalBroker) -> None:
     """As by a consumer that is closed while it looks for a coordinator."""
     settings = coterie_broker.client_settings()
-
-    async def story() -> None:
-        security = Security(settings["security.protocol"], settings["ssl.truststore.location"])
-        connection = await Connection.connect(coterie_broker.host, coterie_broker.port, "c", 30.0, security)
-        connection.close()
-        connection.close()
-
-    asyncio.run(story())
+    security = Security(settings["security.protocol"], settings["ssl.truststore.location"])
+    connection = await Connection.connect(coterie_broker.host, coterie_broker.port, "c", 30.0, security)
+    connection.close()
+    connection.close()
 
 
 def test_users_without_tls_outlive_a_reset() -> None:

@@ -58,7 +58,7 @@ def test_settings_by_marker(coterie_broker: LocalBroker) -> None:
     assert len(coterie_broker.broker.topics.by_name["t"].partitions) == 7
 
 
-def test_a_member_is_expired(coterie_broker: LocalBroker) -> None:
+async def test_a_member_is_expired(coterie_broker: LocalBroker) -> None:
     """Its partitions go to the other at once, and it hears that it lost them."""
     coterie_broker.create_topic("t", 4)
     lost: list[tuple[str, int]] = []
@@ -67,23 +67,20 @@ def test_a_member_is_expired(coterie_broker: LocalBroker) -> None:
         def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
             lost.extend(partitions)
 
-    async def story() -> None:
-        async with consumer(coterie_broker, "one") as one, consumer(coterie_broker, "two") as two:
-            one.subscribe(["t"], Listener())
-            two.subscribe(["t"])
+    async with consumer(coterie_broker, "one") as one, consumer(coterie_broker, "two") as two:
+        one.subscribe(["t"], Listener())
+        two.subscribe(["t"])
 
-            async def settled() -> bool:
-                await asyncio.gather(one.poll(20), two.poll(20))
-                return len(one.assignment()) == len(two.assignment()) == 2
+        async def settled() -> bool:
+            await asyncio.gather(one.poll(20), two.poll(20))
+            return len(one.assignment()) == len(two.assignment()) == 2
 
-            await until(settled)
-            held = one.assignment()
-            coterie_broker.expire("g", "one")
-            await until(lambda: _polled(one, lambda: bool(lost)))
-            assert set(lost) == held
-            await until(settled)
-
-    asyncio.run(story())
+        await until(settled)
+        held = one.assignment()
+        coterie_broker.expire("g", "one")
+        await until(lambda: _polled(one, lambda: bool(lost)))
+        assert set(lost) == held
+        await until(settled)
     with pytest.raises(LookupError, match="has no member nobody"):
         coterie_broker.expire("g", "nobody")
 
@@ -94,76 +91,60 @@ async def _polled(one: Consumer, done: object) -> bool:
     return bool(done())
 
 
-def test_a_join_is_held(coterie_broker: LocalBroker) -> None:
+async def test_a_join_is_held(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with consumer(coterie_broker, "one") as one:
-            with coterie_broker.hold("JoinGroup") as held:
-                one.subscribe(["t"])
-                await asyncio.to_thread(coterie_broker.until_held, held)
-                await one.poll(100)
-                assert one.assignment() == set()
-                assert coterie_broker.members("g") == {}
-            await until(lambda: _polled(one, lambda: one.assignment() == {("t", 0)}))
-
-    asyncio.run(story())
+    async with consumer(coterie_broker, "one") as one:
+        with coterie_broker.hold("JoinGroup") as held:
+            one.subscribe(["t"])
+            await asyncio.to_thread(coterie_broker.until_held, held)
+            await one.poll(100)
+            assert one.assignment() == set()
+            assert coterie_broker.members("g") == {}
+        await until(lambda: _polled(one, lambda: one.assignment() == {("t", 0)}))
 
 
-def test_commits_fail_as_often_as_told(coterie_broker: LocalBroker) -> None:
+async def test_commits_fail_as_often_as_told(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"a", b"b")
-
-    async def story() -> None:
-        async with consumer(coterie_broker, "one", **{"enable.auto.commit": False}) as one:
-            one.subscribe(["t"])
-            while not await one.poll(100):
-                pass
-            rule = coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=3)
-            await one.commit()
-            assert rule.times == 0
-            assert coterie_broker.requested("OffsetCommit") == 4
-            assert coterie_broker.committed("g") == {("t", 0): 2}
-
-    asyncio.run(story())
+    async with consumer(coterie_broker, "one", **{"enable.auto.commit": False}) as one:
+        one.subscribe(["t"])
+        while not await one.poll(100):
+            pass
+        rule = coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=3)
+        await one.commit()
+        assert rule.times == 0
+        assert coterie_broker.requested("OffsetCommit") == 4
+        assert coterie_broker.committed("g") == {("t", 0): 2}
 
 
-def test_connections_drop_and_coordinators_move(coterie_broker: LocalBroker) -> None:
+async def test_connections_drop_and_coordinators_move(coterie_broker: LocalBroker) -> None:
     """Neither costs the member its place."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with consumer(coterie_broker, "one") as one:
-            one.subscribe(["t"])
-            await until(lambda: _polled(one, lambda: one.assignment()))
-            before = coterie_broker.members("g")
-            generation = coterie_broker.until_stable("g")
-            assert coterie_broker.drop_connections("one") >= 1
-            coterie_broker.produce("t", b"a")
-            await until(lambda: _polled(one, lambda: one.position(("t", 0)) == 1))
-            coterie_broker.move_coordinator("g")
-            heartbeats = coterie_broker.requested("Heartbeat")
-            await asyncio.to_thread(coterie_broker.until_requested, "Heartbeat", heartbeats + 3)
-            await one.commit()
-            assert coterie_broker.members("g") == before
-            assert coterie_broker.until_stable("g") == generation
-
-    asyncio.run(story())
-
-
-def test_the_clock_jumps(coterie_broker: LocalBroker) -> None:
-    """A session ends without anybody waiting for it."""
-    coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        one = consumer(coterie_broker, "one", **{"session.timeout.ms": 45_000, "heartbeat.interval.ms": 40_000})
+    async with consumer(coterie_broker, "one") as one:
         one.subscribe(["t"])
         await until(lambda: _polled(one, lambda: one.assignment()))
-        coterie_broker.jump(45_001)
-        assert coterie_broker.members("g") == {}
-        await one.close()
+        before = coterie_broker.members("g")
+        generation = coterie_broker.until_stable("g")
+        assert coterie_broker.drop_connections("one") >= 1
+        coterie_broker.produce("t", b"a")
+        await until(lambda: _polled(one, lambda: one.position(("t", 0)) == 1))
+        coterie_broker.move_coordinator("g")
+        heartbeats = coterie_broker.requested("Heartbeat")
+        await asyncio.to_thread(coterie_broker.until_requested, "Heartbeat", heartbeats + 3)
+        await one.commit()
+        assert coterie_broker.members("g") == before
+        assert coterie_broker.until_stable("g") == generation
 
-    asyncio.run(story())
+
+async def test_the_clock_jumps(coterie_broker: LocalBroker) -> None:
+    """A session ends without anybody waiting for it."""
+    coterie_broker.create_topic("t", 1)
+    one = consumer(coterie_broker, "one", **{"session.timeout.ms": 45_000, "heartbeat.interval.ms": 40_000})
+    one.subscribe(["t"])
+    await until(lambda: _polled(one, lambda: one.assignment()))
+    coterie_broker.jump(45_001)
+    assert coterie_broker.members("g") == {}
+    await one.close()
     assert "was silent for its session timeout" in "\n".join(coterie_broker.story())
 
 

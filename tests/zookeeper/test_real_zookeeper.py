@@ -159,7 +159,7 @@ def in_zookeeper(session: ZooKeeperSession, topic: str) -> bool:
     return isinstance(session.apply(Read(paths.topic(topic))), Znode)
 
 
-def test_a_broker_registers_itself_its_topics_and_their_partitions(
+async def test_a_broker_registers_itself_its_topics_and_their_partitions(
     broker: BrokerProcess, session: ZooKeeperSession
 ) -> None:
     fill(broker, "registered", 2)
@@ -174,12 +174,8 @@ def test_a_broker_registers_itself_its_topics_and_their_partitions(
     state = session.apply(Read(paths.partition_state("registered", 1)))
     assert isinstance(state, Znode)
     assert json.loads(state.data)["leader"] == 1
-
-    async def delete() -> None:
-        async with Admin({"bootstrap.servers": broker.address}) as admin:
-            await admin.delete_topic("registered")
-
-    asyncio.run(delete())
+    async with Admin({"bootstrap.servers": broker.address}) as admin:
+        await admin.delete_topic("registered")
     until(lambda: not in_zookeeper(session, "registered"), lambda: "the topic is still in ZooKeeper")
 
 
@@ -225,15 +221,11 @@ def test_streams_of_one_consumer_share_its_partitions(
     assert [owners["streams", p][-2:] for p in range(5)] == ["-0", "-0", "-0", "-1", "-1"]
 
 
-def test_an_added_partition_is_read(broker: BrokerProcess, workers: Callable[..., list[Worker]]) -> None:
+async def test_an_added_partition_is_read(broker: BrokerProcess, workers: Callable[..., list[Worker]]) -> None:
     fill(broker, "grown", 2)
     crew = workers(2, "grown-crew", "grown", 2)
-
-    async def grow() -> None:
-        async with Admin({"bootstrap.servers": broker.address}) as admin:
-            await admin.create_partitions("grown", 3)
-
-    asyncio.run(grow())
+    async with Admin({"bootstrap.servers": broker.address}) as admin:
+        await admin.create_partitions("grown", 3)
     until(lambda: whole(crew, 3), lambda: [w.report for w in crew])
 
 

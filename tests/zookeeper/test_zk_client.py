@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -187,27 +185,24 @@ def test_cluster_id(connection: Connection) -> None:
     assert nodes.cluster_id_of(node_at(connection, nodes.CLUSTER_ID).data) == "first"
 
 
-def test_entity_configs(connection: Connection) -> None:
+async def test_entity_configs(connection: Connection) -> None:
     """testEntityConfigManagementMethods and testCreateConfigChangeNotification. What was read in an older version is not
     written; Kafka's is."""
 
     async def apply(operation: Operation) -> object:
         return connection.apply(operation)
 
-    async def story() -> None:
-        settings = EntitySettings(apply, lambda change: None)
-        values = {"segment.bytes": "1024", "segment.index.bytes": "1024", "cleanup.policy": "compact"}
-        assert await settings.read(nodes.TOPICS_KIND, "topic1") == ({}, -1)
-        assert await settings.write(nodes.TOPICS_KIND, "topic1", values, -1)
-        assert not await settings.write(nodes.TOPICS_KIND, "topic1", {}, -1)
-        assert await settings.read(nodes.TOPICS_KIND, "topic1") == (values, 0)
-        del values["cleanup.policy"]
-        assert await settings.write(nodes.TOPICS_KIND, "topic1", values, 0)
-        assert not await settings.write(nodes.TOPICS_KIND, "topic1", {}, 0)
-        assert await settings.read(nodes.TOPICS_KIND, "topic1") == (values, 1)
-        assert await settings.write(nodes.TOPICS_KIND, "topic2", values, -1)
-
-    asyncio.run(story())
+    settings = EntitySettings(apply, lambda change: None)
+    values = {"segment.bytes": "1024", "segment.index.bytes": "1024", "cleanup.policy": "compact"}
+    assert await settings.read(nodes.TOPICS_KIND, "topic1") == ({}, -1)
+    assert await settings.write(nodes.TOPICS_KIND, "topic1", values, -1)
+    assert not await settings.write(nodes.TOPICS_KIND, "topic1", {}, -1)
+    assert await settings.read(nodes.TOPICS_KIND, "topic1") == (values, 0)
+    del values["cleanup.policy"]
+    assert await settings.write(nodes.TOPICS_KIND, "topic1", values, 0)
+    assert not await settings.write(nodes.TOPICS_KIND, "topic1", {}, 0)
+    assert await settings.read(nodes.TOPICS_KIND, "topic1") == (values, 1)
+    assert await settings.write(nodes.TOPICS_KIND, "topic2", values, -1)
     assert connection.apply(List(nodes.configs(nodes.TOPICS_KIND))) == ["topic1", "topic2"]
     names = connection.apply(List(nodes.CONFIG_CHANGES))
     assert names == [f"config_change_{n:010d}" for n in range(3)]

@@ -121,7 +121,7 @@ def test_the_longest_gap_of_each_phase() -> None:
     assert report.wrong == ["while broker 1 leaves, a partition was without a record for 28.0 s"]
 
 
-def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
+async def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
     reported: list[tuple[str, str]] = []
     of = ClusterJudge(tmp_path, lambda name, wrong: reported.append((name, wrong)))
 
@@ -132,11 +132,8 @@ def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
     async def settled() -> str:
         return ""
 
-    async def both() -> None:
-        await of.check("never", never())
-        await of.check("settled", settled())
-
-    asyncio.run(both())
+    await of.check("never", never())
+    await of.check("settled", settled())
     assert reported == [("never", "not within 0.01 s: three brokers"), ("settled", "")]
     assert of.judgement.checks == dict(reported)
     assert issubclass(NotInTime, RuntimeError)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from coterie.broker.broker import Broker
@@ -82,15 +80,12 @@ def test_a_cluster_answers_as_a_lone_broker(seed: int, apis: tuple[str, ...], qu
     )
 
 
-def test_everything_is_on_the_first() -> None:
-    async def story() -> None:
-        cluster = LedByTheFirst(SETTINGS, BROKERS)
-        try:
-            await cluster.start()
-            administration = cluster.brokers[1].broker.topic_changes
-            assert administration is not None
-            assert administration.assign(2, 1) == {0: (1, 2, 3), 1: (1, 2, 3)}
-        finally:
-            await cluster.stop()
-
-    asyncio.run(story())
+async def test_everything_is_on_the_first() -> None:
+    cluster = LedByTheFirst(SETTINGS, BROKERS)
+    try:
+        await cluster.start()
+        administration = cluster.brokers[1].broker.topic_changes
+        assert administration is not None
+        assert administration.assign(2, 1) == {0: (1, 2, 3), 1: (1, 2, 3)}
+    finally:
+        await cluster.stop()

@@ -27,28 +27,25 @@ from coterie.wire.messages.security.renew_delegation_token import (
 )
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.broker.connections.test_server import broker, run
+from tests.broker.connections.test_server import broker
 
 ANY = 1
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_acls_need_an_authorizer(version: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            described = await client.ask(
-                DescribeAclsRequest(ANY, operation=ANY, permission_type=ANY), DescribeAclsResponse, version
-            )
-            assert (described.error_code, described.resources) == (ErrorCode.SECURITY_DISABLED, [])
-            creations = [AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in ("t", "u")]
-            created = await client.ask(CreateAclsRequest(creations), CreateAclsResponse, version)
-            assert [r.error_code for r in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
-            matching = DeleteAclsFilter(ANY, operation=ANY, permission_type=ANY)
-            deleted = await client.ask(DeleteAclsRequest([matching]), DeleteAclsResponse, version)
-            assert [r.error_code for r in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED]
-
-    run(story)
+async def test_acls_need_an_authorizer(version: int) -> None:
+    async with broker() as connect:
+        client = await connect()
+        described = await client.ask(
+            DescribeAclsRequest(ANY, operation=ANY, permission_type=ANY), DescribeAclsResponse, version
+        )
+        assert (described.error_code, described.resources) == (ErrorCode.SECURITY_DISABLED, [])
+        creations = [AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in ("t", "u")]
+        created = await client.ask(CreateAclsRequest(creations), CreateAclsResponse, version)
+        assert [r.error_code for r in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
+        matching = DeleteAclsFilter(ANY, operation=ANY, permission_type=ANY)
+        deleted = await client.ask(DeleteAclsRequest([matching]), DeleteAclsResponse, version)
+        assert [r.error_code for r in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED]
 
 
 TOKENS: list[tuple[Message, type[Message]]] = [
@@ -61,23 +58,17 @@ CASES = [(q, a, v) for q, a in TOKENS for v in range(q.versions.first, q.version
 
 
 @pytest.mark.parametrize(("request_", "response", "version"), CASES, ids=lambda x: getattr(x, "__name__", str(x)[:9]))
-def test_delegation_tokens_need_authentication(request_: Message, response: type[Message], version: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            received = await (await connect()).ask(request_, response, version)
-            assert received.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # type: ignore[attr-defined]
-
-    run(story)
+async def test_delegation_tokens_need_authentication(request_: Message, response: type[Message], version: int) -> None:
+    async with broker() as connect:
+        received = await (await connect()).ask(request_, response, version)
+        assert received.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_listener_without_sasl_agrees_on_no_mechanism(version: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            handshake = await client.ask(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse, version)
-            assert (handshake.error_code, handshake.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
-            token = await client.ask(SaslAuthenticateRequest(b"token"), SaslAuthenticateResponse, version)
-            assert (token.error_code, token.auth_bytes) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
-
-    run(story)
+async def test_a_listener_without_sasl_agrees_on_no_mechanism(version: int) -> None:
+    async with broker() as connect:
+        client = await connect()
+        handshake = await client.ask(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse, version)
+        assert (handshake.error_code, handshake.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+        token = await client.ask(SaslAuthenticateRequest(b"token"), SaslAuthenticateResponse, version)
+        assert (token.error_code, token.auth_bytes) == (ErrorCode.ILLEGAL_SASL_STATE, b"")

@@ -133,26 +133,22 @@ def test_a_first_record_that_is_not_whole_takes_no_memory_of_openssl(tmp_path: P
     assert transport.written[0][0] == 22  # the server's part of the handshake
 
 
-def test_random_and_cut_off_handshakes_of_tls(tmp_path: Path) -> None:
+async def test_random_and_cut_off_handshakes_of_tls(tmp_path: Path) -> None:
     """And connections that send nothing: a client with a certificate is served beside all of them."""
     certificates, source = Certificates(tmp_path), random.Random(1)
-
-    async def go() -> None:
-        broker = Broker(BrokerSettings(certificates.settings()))
-        _, port = await broker.start()
-        writers: list[Any] = []
-        for number in range(60):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            whole = hello(certificates)
-            writer.write([b"", whole[: source.randrange(1, len(whole))], mutated(whole, source)][number % 3])
-            writers.append(writer)
-        context = ssl.create_default_context(cafile=str(certificates.ca))
-        async with asyncio.timeout(20):
-            reader, served = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-            served.write(HEARTBEAT)
-            assert await reader.readexactly(4)
-        for writer in (*writers, served):
-            writer.close()
-        await broker.stop()
-
-    asyncio.run(go())
+    broker = Broker(BrokerSettings(certificates.settings()))
+    _, port = await broker.start()
+    writers: list[Any] = []
+    for number in range(60):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        whole = hello(certificates)
+        writer.write([b"", whole[: source.randrange(1, len(whole))], mutated(whole, source)][number % 3])
+        writers.append(writer)
+    context = ssl.create_default_context(cafile=str(certificates.ca))
+    async with asyncio.timeout(20):
+        reader, served = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        served.write(HEARTBEAT)
+        assert await reader.readexactly(4)
+    for writer in (*writers, served):
+        writer.close()
+    await broker.stop()

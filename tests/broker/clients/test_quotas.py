@@ -21,7 +21,7 @@ from coterie.wire.messages.settings.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from tests.broker.connections.test_server import Client, broker, run
+from tests.broker.connections.test_server import Client, broker
 
 PRODUCED, CONSUMED, CREATED = "producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"
 ALICE: Entity = (("user", "alice"),)
@@ -135,13 +135,10 @@ BAD_FILTERS = [
 
 @pytest.mark.parametrize("version", range(2))
 @pytest.mark.parametrize(("components", "code"), BAD_FILTERS)
-def test_bad_filters(version: int, components: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            response = await describe(await connect(), components, version)
-            assert (response.error_code, response.entries) == (code, None)
-
-    run(story)
+async def test_bad_filters(version: int, components: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
+    async with broker() as connect:
+        response = await describe(await connect(), components, version)
+        assert (response.error_code, response.entries) == (code, None)
 
 
 async def describe(
@@ -158,31 +155,28 @@ def entry(entity: Entity, *ops: tuple[str, float, bool]) -> alter_client_quotas.
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_requests_set_describe_and_remove(version: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            entries = [
-                entry((*reversed(ALICES_C1),), (PRODUCED, 5.0, False), (CONSUMED, 7.0, False)),
-                entry(C1, (PRODUCED, 1.0, False)),
-                entry(C1, (PRODUCED, 2.0, False)),
-                entry(ALICE, (PRODUCED, 1.0, False), (PRODUCED, 2.0, False)),
-            ]
-            response = await client.ask(AlterClientQuotasRequest(entries), AlterClientQuotasResponse, version)
-            results = {tuple((p.entity_type, p.entity_name) for p in e.entity): e.error_code for e in response.entries}
-            assert results == {ALICES_C1: OK, C1: BAD, ALICE: BAD}
-            removal = AlterClientQuotasRequest([entry(ALICES_C1, (CONSUMED, 0.0, True))])
-            await client.ask(removal, AlterClientQuotasResponse, version)
-            described = await describe(client, [], version)
-            assert described.entries is not None
-            rows = {
-                tuple((p.entity_type, p.entity_name) for p in e.entity): {v.key: v.value for v in e.values}
-                for e in described.entries
-            }
-            # Of the entity that came twice the first entry was applied, as in Kafka.
-            assert rows == {ALICES_C1: {PRODUCED: 5.0}, C1: {PRODUCED: 1.0}}
-
-    run(story)
+async def test_requests_set_describe_and_remove(version: int) -> None:
+    async with broker() as connect:
+        client = await connect()
+        entries = [
+            entry((*reversed(ALICES_C1),), (PRODUCED, 5.0, False), (CONSUMED, 7.0, False)),
+            entry(C1, (PRODUCED, 1.0, False)),
+            entry(C1, (PRODUCED, 2.0, False)),
+            entry(ALICE, (PRODUCED, 1.0, False), (PRODUCED, 2.0, False)),
+        ]
+        response = await client.ask(AlterClientQuotasRequest(entries), AlterClientQuotasResponse, version)
+        results = {tuple((p.entity_type, p.entity_name) for p in e.entity): e.error_code for e in response.entries}
+        assert results == {ALICES_C1: OK, C1: BAD, ALICE: BAD}
+        removal = AlterClientQuotasRequest([entry(ALICES_C1, (CONSUMED, 0.0, True))])
+        await client.ask(removal, AlterClientQuotasResponse, version)
+        described = await describe(client, [], version)
+        assert described.entries is not None
+        rows = {
+            tuple((p.entity_type, p.entity_name) for p in e.entity): {v.key: v.value for v in e.values}
+            for e in described.entries
+        }
+        # Of the entity that came twice the first entry was applied, as in Kafka.
+        assert rows == {ALICES_C1: {PRODUCED: 5.0}, C1: {PRODUCED: 1.0}}
 
 
 def test_quotas_outlive_the_broker(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from coterie.wire.messages.security.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
-from tests.broker.connections.test_server import Client, broker, run
+from tests.broker.connections.test_server import Client, broker
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 
@@ -105,24 +105,21 @@ async def describe(client: Client, users: list[str] | None) -> dict[str, tuple[i
     return {r.user: (r.error_code, [(c.mechanism, c.iterations) for c in r.credential_infos]) for r in response.results}
 
 
-def test_requests_set_describe_and_remove() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            assert await describe(client, None) == {}
-            for mechanism, iterations in ((SHA_256, 4096), (SHA_512, 8192)):
-                added = [ScramCredentialUpsertion("alice", mechanism, iterations, b"salt", b"p" * 32)]
-                request = AlterUserScramCredentialsRequest([], added)
-                response = await client.ask(request, AlterUserScramCredentialsResponse, 0)
-                assert [(r.user, r.error_code) for r in response.results] == [("alice", 0)]
-            both = {"alice": (0, [(1, 4096), (2, 8192)])}
-            assert await describe(client, None) == await describe(client, []) == both
-            assert await describe(client, ["nobody", "alice", "alice"]) == {
-                "nobody": (ErrorCode.RESOURCE_NOT_FOUND, []),
-                "alice": (ErrorCode.DUPLICATE_RESOURCE, []),
-            }
-            removal = AlterUserScramCredentialsRequest([ScramCredentialDeletion("alice", SHA_256)])
-            await client.ask(removal, AlterUserScramCredentialsResponse, 0)
-            assert await describe(client, ["alice"]) == {"alice": (0, [(2, 8192)])}
-
-    run(story)
+async def test_requests_set_describe_and_remove() -> None:
+    async with broker() as connect:
+        client = await connect()
+        assert await describe(client, None) == {}
+        for mechanism, iterations in ((SHA_256, 4096), (SHA_512, 8192)):
+            added = [ScramCredentialUpsertion("alice", mechanism, iterations, b"salt", b"p" * 32)]
+            request = AlterUserScramCredentialsRequest([], added)
+            response = await client.ask(request, AlterUserScramCredentialsResponse, 0)
+            assert [(r.user, r.error_code) for r in response.results] == [("alice", 0)]
+        both = {"alice": (0, [(1, 4096), (2, 8192)])}
+        assert await describe(client, None) == await describe(client, []) == both
+        assert await describe(client, ["nobody", "alice", "alice"]) == {
+            "nobody": (ErrorCode.RESOURCE_NOT_FOUND, []),
+            "alice": (ErrorCode.DUPLICATE_RESOURCE, []),
+        }
+        removal = AlterUserScramCredentialsRequest([ScramCredentialDeletion("alice", SHA_256)])
+        await client.ask(removal, AlterUserScramCredentialsResponse, 0)
+        assert await describe(client, ["alice"]) == {"alice": (0, [(2, 8192)])}

@@ -23,7 +23,7 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.broker.connections.test_server import Client, broker, run
+from tests.broker.connections.test_server import Client, broker
 
 CLIENT = Call(0, "probe", ClientConnection("/127.0.0.1", 5, software=Software("kgo", "1")))
 INTERVAL_MS, MAX_BYTES = 300_000, 100
@@ -158,48 +158,39 @@ async def set_metrics(client: Client, operation: int) -> None:
     assert response.responses[0].error_code == ErrorCode.NONE
 
 
-def test_telemetry_is_offered_while_a_subscription_exists() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            assert not await advertised(client) & TELEMETRY_KEYS
-            assert not (await get(client)).error_code, "what is not advertised is served all the same, as by Kafka"
-            await set_metrics(client, SET)
-            assert await advertised(client) >= TELEMETRY_KEYS
-            await set_metrics(client, DELETE)
-            assert not await advertised(client) & TELEMETRY_KEYS
-
-    run(story)
+async def test_telemetry_is_offered_while_a_subscription_exists() -> None:
+    async with broker() as connect:
+        client = await connect()
+        assert not await advertised(client) & TELEMETRY_KEYS
+        assert not (await get(client)).error_code, "what is not advertised is served all the same, as by Kafka"
+        await set_metrics(client, SET)
+        assert await advertised(client) >= TELEMETRY_KEYS
+        await set_metrics(client, DELETE)
+        assert not await advertised(client) & TELEMETRY_KEYS
 
 
-def test_telemetry_is_offered_where_it_is_asked_for() -> None:
-    async def story() -> None:
-        async with broker(coterie_telemetry_enable="true") as connect:
-            assert await advertised(await connect()) >= TELEMETRY_KEYS
-
-    run(story)
+async def test_telemetry_is_offered_where_it_is_asked_for() -> None:
+    async with broker(coterie_telemetry_enable="true") as connect:
+        assert await advertised(await connect()) >= TELEMETRY_KEYS
 
 
-def test_requests_name_the_subscription_and_push() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await client.ask(ApiVersionsRequest("kgo", "1"), ApiVersionsResponse, 3)
-            match = "client_software_name=kgo,client_source_address=127.0.0.1"
-            configs = [AlterableConfig("metrics", SET, "a"), AlterableConfig("match", SET, match)]
-            alter = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, "mine", configs)])
-            altered = await client.ask(alter, IncrementalAlterConfigsResponse, 1)
-            assert altered.responses[0].error_code == ErrorCode.NONE
-            response = await get(client)
-            assert (response.error_code, response.requested_metrics) == (ErrorCode.NONE, ["a"])
-            assert (response.push_interval_ms, response.telemetry_max_bytes) == (300_000, 1_048_576)
-            assert (response.accepted_compression_types, response.delta_temporality) == ([4, 3, 1, 2], True)
-            early = await get(client, response.client_instance_id)
-            assert (early.error_code, early.client_instance_id) == (THROTTLED, NO_INSTANCE)
-            push = PushTelemetryRequest(response.client_instance_id, response.subscription_id, False, 0, b"otlp")
-            codes = [(await client.ask(push, PushTelemetryResponse, 0)).error_code for _ in range(2)]
-            assert codes == [ErrorCode.NONE, THROTTLED]
-            other = await connect()
-            assert (await get(other)).requested_metrics == []
-
-    run(story)
+async def test_requests_name_the_subscription_and_push() -> None:
+    async with broker() as connect:
+        client = await connect()
+        await client.ask(ApiVersionsRequest("kgo", "1"), ApiVersionsResponse, 3)
+        match = "client_software_name=kgo,client_source_address=127.0.0.1"
+        configs = [AlterableConfig("metrics", SET, "a"), AlterableConfig("match", SET, match)]
+        alter = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, "mine", configs)])
+        altered = await client.ask(alter, IncrementalAlterConfigsResponse, 1)
+        assert altered.responses[0].error_code == ErrorCode.NONE
+        response = await get(client)
+        assert (response.error_code, response.requested_metrics) == (ErrorCode.NONE, ["a"])
+        assert (response.push_interval_ms, response.telemetry_max_bytes) == (300_000, 1_048_576)
+        assert (response.accepted_compression_types, response.delta_temporality) == ([4, 3, 1, 2], True)
+        early = await get(client, response.client_instance_id)
+        assert (early.error_code, early.client_instance_id) == (THROTTLED, NO_INSTANCE)
+        push = PushTelemetryRequest(response.client_instance_id, response.subscription_id, False, 0, b"otlp")
+        codes = [(await client.ask(push, PushTelemetryResponse, 0)).error_code for _ in range(2)]
+        assert codes == [ErrorCode.NONE, THROTTLED]
+        other = await connect()
+        assert (await get(other)).requested_metrics == []

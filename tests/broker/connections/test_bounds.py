@@ -123,232 +123,196 @@ def wrap(broker: Broker, api_key: int, before: Callable[[Any], None]) -> None:
 # -- answers that nobody reads ----------------------------------------------------------------------------------------
 
 
-def test_requests_wait_while_nobody_reads_the_answers_before_them() -> None:
-    async def story() -> None:
-        async with running(batches=1) as at:
-            client = await at.connect(kernel_bytes=4096)
-            client.writer.write(encode_request(1, "raw", fetch(), 12) * 60)
-            await quiet()
-            assert max(at.unread_bytes()) < 2 * BATCH_BYTES
-            for _ in range(60):
-                assert len(records_of(await client.frame())) > BATCH_BYTES
-
-    run(story)
+async def test_requests_wait_while_nobody_reads_the_answers_before_them() -> None:
+    async with running(batches=1) as at:
+        client = await at.connect(kernel_bytes=4096)
+        client.writer.write(encode_request(1, "raw", fetch(), 12) * 60)
+        await quiet()
+        assert max(at.unread_bytes()) < 2 * BATCH_BYTES
+        for _ in range(60):
+            assert len(records_of(await client.frame())) > BATCH_BYTES
 
 
-def test_unread_answers_of_all_connections_together_have_a_bound() -> None:
-    async def story() -> None:
-        async with running(batches=12, coterie_queued_max_response_bytes="3000000") as at:
-            slow = [await at.connect(kernel_bytes=4096) for _ in range(10)]
-            for client in slow:
-                client.send(fetch(), 12)
-            await quiet()
-            assert sum(at.unread_bytes()) < 4_000_000
-            reader = await at.connect()
-            empty = await reader.ask(fetch(wait_ms=50), FetchResponse, 12)
-            assert not empty.responses[0].partitions[0].records, "there was no room for more"
-            for client in slow:
-                client.writer.transport.abort()
-            await quiet()
-            given = await reader.ask(fetch(wait_ms=50), FetchResponse, 12)
-            assert given.responses[0].partitions[0].records
-
-    run(story)
-
-
-def test_a_connection_that_stands_still_is_aborted_where_memory_is_lacking() -> None:
-    async def story() -> None:
-        given = {"coterie_queued_max_response_bytes": "1000000", "coterie_connections_max_stalled_ms": "1"}
-        async with running(batches=12, **given) as at:
-            client, clock = await at.connect(kernel_bytes=4096), LoopClock()
+async def test_unread_answers_of_all_connections_together_have_a_bound() -> None:
+    async with running(batches=12, coterie_queued_max_response_bytes="3000000") as at:
+        slow = [await at.connect(kernel_bytes=4096) for _ in range(10)]
+        for client in slow:
             client.send(fetch(), 12)
-            await quiet()
-            assert at.broker.response_memory.short
-            for _ in range(2):
-                at.broker.connections.abort_stalled()
-                clock.jump(0.01)
-                await quiet()
-            assert not at.broker.response_memory.short
-            assert len(at.broker.connections) == 1
-
-    run(story)
-
-
-def test_idle_closing_does_not_wait_for_a_client_that_never_reads() -> None:
-    async def story() -> None:
-        async with running(batches=12, connections_max_idle_ms="200") as at:
-            client, clock = await at.connect(kernel_bytes=4096), LoopClock()
-            client.send(fetch(), 12)
-            await quiet()
-            clock.jump(0.5)
-            at.broker.connections.close_idle()
-            await quiet()
-            assert not at.broker.connections
-
-    run(story)
+        await quiet()
+        assert sum(at.unread_bytes()) < 4_000_000
+        reader = await at.connect()
+        empty = await reader.ask(fetch(wait_ms=50), FetchResponse, 12)
+        assert not empty.responses[0].partitions[0].records, "there was no room for more"
+        for client in slow:
+            client.writer.transport.abort()
+        await quiet()
+        given = await reader.ask(fetch(wait_ms=50), FetchResponse, 12)
+        assert given.responses[0].partitions[0].records
 
 
-def test_a_client_that_reads_slowly_is_not_idle() -> None:
-    async def story() -> None:
-        async with running(batches=12) as at:
-            client = await at.connect(kernel_bytes=4096)
-            client.send(fetch(), 12)
-            await quiet()
+async def test_a_connection_that_stands_still_is_aborted_where_memory_is_lacking() -> None:
+    given = {"coterie_queued_max_response_bytes": "1000000", "coterie_connections_max_stalled_ms": "1"}
+    async with running(batches=12, **given) as at:
+        client, clock = await at.connect(kernel_bytes=4096), LoopClock()
+        client.send(fetch(), 12)
+        await quiet()
+        assert at.broker.response_memory.short
+        for _ in range(2):
             at.broker.connections.abort_stalled()
-            [slow] = at.broker.connections.holding
-            before_s = slow.last_used_s
-            at.broker.connections.abort_stalled()
-            assert slow.last_used_s == before_s
-            await client.reader.readexactly(3_000_000)
-            at.broker.connections.abort_stalled()
-            assert slow.last_used_s > before_s
-
-    run(story)
-
-
-def test_a_connection_that_is_cut_off_ends_though_its_answers_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with running(batches=12) as at:
-            monkeypatch.setattr(accepted_connection, "CLOSE_GRACE_S", 0.05)
-            client = await at.connect(kernel_bytes=4096)
-            client.send(fetch(), 12)
+            clock.jump(0.01)
             await quiet()
-            [slow] = [c for c in at.accepted() if c._transport.get_write_buffer_size()]
-            slow._close_with_reason("the test says so")
-            await until(lambda: slow not in at.accepted(), "the connection ends")
-
-    run(story)
+        assert not at.broker.response_memory.short
+        assert len(at.broker.connections) == 1
 
 
-def test_the_broker_stops_whatever_clients_do(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_closing_does_not_wait_for_a_client_that_never_reads() -> None:
+    async with running(batches=12, connections_max_idle_ms="200") as at:
+        client, clock = await at.connect(kernel_bytes=4096), LoopClock()
+        client.send(fetch(), 12)
+        await quiet()
+        clock.jump(0.5)
+        at.broker.connections.close_idle()
+        await quiet()
+        assert not at.broker.connections
+
+
+async def test_a_client_that_reads_slowly_is_not_idle() -> None:
+    async with running(batches=12) as at:
+        client = await at.connect(kernel_bytes=4096)
+        client.send(fetch(), 12)
+        await quiet()
+        at.broker.connections.abort_stalled()
+        [slow] = at.broker.connections.holding
+        before_s = slow.last_used_s
+        at.broker.connections.abort_stalled()
+        assert slow.last_used_s == before_s
+        await client.reader.readexactly(3_000_000)
+        at.broker.connections.abort_stalled()
+        assert slow.last_used_s > before_s
+
+
+async def test_a_connection_that_is_cut_off_ends_though_its_answers_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running(batches=12) as at:
+        monkeypatch.setattr(accepted_connection, "CLOSE_GRACE_S", 0.05)
+        client = await at.connect(kernel_bytes=4096)
+        client.send(fetch(), 12)
+        await quiet()
+        [slow] = [c for c in at.accepted() if c._transport.get_write_buffer_size()]
+        slow._close_with_reason("the test says so")
+        await until(lambda: slow not in at.accepted(), "the connection ends")
+
+
+async def test_the_broker_stops_whatever_clients_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_connections, "STOP_GRACE_S", 0.1)
-
-    async def story() -> None:
-        async with running(batches=12) as at:
-            client = await at.connect(kernel_bytes=4096)
-            for _ in range(10):
-                client.send(fetch(), 12)
-            await quiet()
-            await at.broker.stop()
-            await quiet()
-            assert not at.broker.connections
-
-    run(story)
+    async with running(batches=12) as at:
+        client = await at.connect(kernel_bytes=4096)
+        for _ in range(10):
+            client.send(fetch(), 12)
+        await quiet()
+        await at.broker.stop()
+        await quiet()
+        assert not at.broker.connections
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_connection_with_much_work_lets_others_have_their_turns() -> None:
-    async def story() -> None:
-        async with running() as at:
-            order: list[str] = []
-            bystander, greedy = await at.connect(), await at.connect()
-            raw = bystander.writer.get_extra_info("socket").dup()
+async def test_a_connection_with_much_work_lets_others_have_their_turns() -> None:
+    async with running() as at:
+        order: list[str] = []
+        bystander, greedy = await at.connect(), await at.connect()
+        raw = bystander.writer.get_extra_info("socket").dup()
 
-            def before(call: Any) -> None:
-                if not order:
-                    raw.send(encode_request(1, "bystander", ApiVersionsRequest(), 0))
-                order.append(call.client_id)
-                time.sleep(1.5 * MAX_TURN_S)
+        def before(call: Any) -> None:
+            if not order:
+                raw.send(encode_request(1, "bystander", ApiVersionsRequest(), 0))
+            order.append(call.client_id)
+            time.sleep(1.5 * MAX_TURN_S)
 
-            wrap(at.broker, API_VERSIONS, before)
-            greedy.writer.write(encode_request(1, "greedy", ApiVersionsRequest(), 0) * 50)
-            await bystander.frame()
-            raw.close()
-            assert order.index("bystander") < 5
-            for _ in range(50):
-                await greedy.frame()
-
-    run(story)
+        wrap(at.broker, API_VERSIONS, before)
+        greedy.writer.write(encode_request(1, "greedy", ApiVersionsRequest(), 0) * 50)
+        await bystander.frame()
+        raw.close()
+        assert order.index("bystander") < 5
+        for _ in range(50):
+            await greedy.frame()
 
 
-def test_long_work_of_many_clients_shares_each_iteration_of_the_loop() -> None:
+async def test_long_work_of_many_clients_shares_each_iteration_of_the_loop() -> None:
     """However many ask for it, about two turns' worth is done before the loop looks at its sockets again."""
+    async with running() as at:
+        steps, marks = 0, [0]
 
-    async def story() -> None:
-        async with running() as at:
-            steps, marks = 0, [0]
+        def work() -> Generator[None, None, Message]:
+            nonlocal steps
+            for _ in range(8):
+                time.sleep(MAX_TURN_S / 2)
+                steps += 1
+                yield
+            return ApiVersionsResponse()
 
-            def work() -> Generator[None, None, Message]:
-                nonlocal steps
-                for _ in range(8):
-                    time.sleep(MAX_TURN_S / 2)
-                    steps += 1
-                    yield
-                return ApiVersionsResponse()
+        async def mark() -> None:
+            while True:
+                marks.append(steps)
+                await asyncio.sleep(0)
 
-            async def mark() -> None:
-                while True:
-                    marks.append(steps)
-                    await asyncio.sleep(0)
-
-            clients = [await at.connect() for _ in range(20)]
-            at.broker.handlers = at.broker.handlers | {API_VERSIONS: lambda broker, *_: broker.turns.run(work())}
-            marking = asyncio.create_task(mark())
-            for client in clients:
-                client.send(ApiVersionsRequest(), 0)
-            for client in clients:
-                await client.frame()
-            marking.cancel()
-            assert steps == 160
-            assert max(after - before for before, after in pairwise(marks)) < 15
-
-    run(story)
+        clients = [await at.connect() for _ in range(20)]
+        at.broker.handlers = at.broker.handlers | {API_VERSIONS: lambda broker, *_: broker.turns.run(work())}
+        marking = asyncio.create_task(mark())
+        for client in clients:
+            client.send(ApiVersionsRequest(), 0)
+        for client in clients:
+            await client.frame()
+        marking.cancel()
+        assert steps == 160
+        assert max(after - before for before, after in pairwise(marks)) < 15
 
 
-def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> None:
-    async def story() -> None:
-        async with running() as at:
-            wrap(at.broker, 0, lambda _: time.sleep(1.5 * MAX_TURN_S))
-            client, other = await at.connect(), await at.connect()
-            for _ in range(10):
-                client.send(produce(10, acks=0), 9)
-            client.writer.close()
-            await until(lambda: len(at.broker.connections) == 2, "the closed connection has ended")
-            response = await other.ask(fetch(), FetchResponse, 12)
-            assert response.responses[0].partitions[0].high_watermark == 10
-
-    run(story)
+async def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> None:
+    async with running() as at:
+        wrap(at.broker, 0, lambda _: time.sleep(1.5 * MAX_TURN_S))
+        client, other = await at.connect(), await at.connect()
+        for _ in range(10):
+            client.send(produce(10, acks=0), 9)
+        client.writer.close()
+        await until(lambda: len(at.broker.connections) == 2, "the closed connection has ended")
+        response = await other.ask(fetch(), FetchResponse, 12)
+        assert response.responses[0].partitions[0].high_watermark == 10
 
 
-def test_requests_that_are_being_received_have_a_bound_and_small_ones_need_no_room() -> None:
-    async def story() -> None:
-        async with running(queued_max_request_bytes="1000000", socket_request_max_bytes="1000000") as at:
-            frame = encode_request(7, "large", produce(600_000), 9)
-            first, second, third = [await at.connect() for _ in range(3)]
-            for client in (first, second, third):  # the second gets the rest, the third has to wait
-                client.writer.write(frame[:300_000])
-                await quiet()
-            third.writer.write(frame[300_000:])
+async def test_requests_that_are_being_received_have_a_bound_and_small_ones_need_no_room() -> None:
+    async with running(queued_max_request_bytes="1000000", socket_request_max_bytes="1000000") as at:
+        frame = encode_request(7, "large", produce(600_000), 9)
+        first, second, third = [await at.connect() for _ in range(3)]
+        for client in (first, second, third):  # the second gets the rest, the third has to wait
+            client.writer.write(frame[:300_000])
             await quiet()
-            assert at.broker.request_memory.short
-            small = await at.connect()
-            assert (await small.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)).error_code == 0
-            for client in (first, second):
-                client.writer.write(frame[300_000:])
-                await client.frame()
-            await third.frame()
-            assert not at.broker.request_memory.short
+        third.writer.write(frame[300_000:])
+        await quiet()
+        assert at.broker.request_memory.short
+        small = await at.connect()
+        assert (await small.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)).error_code == 0
+        for client in (first, second):
+            client.writer.write(frame[300_000:])
+            await client.frame()
+        await third.frame()
+        assert not at.broker.request_memory.short
 
-    run(story)
 
-
-def test_memory_of_a_request_is_given_back_when_its_connection_ends() -> None:
-    async def story() -> None:
-        async with running(queued_max_request_bytes="1000000", socket_request_max_bytes="1000000") as at:
-            frame = encode_request(7, "large", produce(900_000), 9)
-            for _ in range(5):
-                client = await at.connect()
-                client.writer.write(frame[:300_000])
-                await quiet()
-                client.writer.transport.abort()
-                await quiet()
-            whole = await at.connect()
-            whole.writer.write(frame)
-            await whole.frame()
-
-    run(story)
+async def test_memory_of_a_request_is_given_back_when_its_connection_ends() -> None:
+    async with running(queued_max_request_bytes="1000000", socket_request_max_bytes="1000000") as at:
+        frame = encode_request(7, "large", produce(900_000), 9)
+        for _ in range(5):
+            client = await at.connect()
+            client.writer.write(frame[:300_000])
+            await quiet()
+            client.writer.transport.abort()
+            await quiet()
+        whole = await at.connect()
+        whole.writer.write(frame)
+        await whole.frame()
 
 
 def test_request_memory_wakes_in_order() -> None:
@@ -365,66 +329,53 @@ def test_request_memory_wakes_in_order() -> None:
     assert not memory.short
 
 
-def test_metadata_that_cannot_be_stored_is_refused_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with running(message_max_bytes="1000") as at:
-            client = await at.connect()
-            join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [])
-            for size, code in ((1001, ErrorCode.INVALID_REQUEST), (500, ErrorCode.MEMBER_ID_REQUIRED)):
-                join.protocols = [JoinGroupRequestProtocol("range", bytes(size))]
-                assert (await client.ask(join, JoinGroupResponse, 5)).error_code == code
-
-    run(story)
+async def test_metadata_that_cannot_be_stored_is_refused_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(message_max_bytes="1000") as at:
+        client = await at.connect()
+        join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [])
+        for size, code in ((1001, ErrorCode.INVALID_REQUEST), (500, ErrorCode.MEMBER_ID_REQUIRED)):
+            join.protocols = [JoinGroupRequestProtocol("range", bytes(size))]
+            assert (await client.ask(join, JoinGroupResponse, 5)).error_code == code
     assert "1001 bytes of metadata" in caplog.text
 
 
-def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline_timer, "MAX_TURN_S", 0.0)
-
-    async def story() -> None:
-        async with running() as at:
-            client, ids = await at.connect(), 50
-            join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
-            for _ in range(ids):
-                await client.ask(join, JoinGroupResponse, 5)
-            group = at.broker.groups.group("g")
-            assert group is not None
-            at.broker.clock.jump(7_000)
-            at.broker.groups._deadlines.fire()
-            assert len(group.reservations) == ids - 1
-            await until(lambda: not group.reservations, "every reservation has expired")
-
-    run(story)
+    async with running() as at:
+        client, ids = await at.connect(), 50
+        join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+        for _ in range(ids):
+            await client.ask(join, JoinGroupResponse, 5)
+        group = at.broker.groups.group("g")
+        assert group is not None
+        at.broker.clock.jump(7_000)
+        at.broker.groups._deadlines.fire()
+        assert len(group.reservations) == ids - 1
+        await until(lambda: not group.reservations, "every reservation has expired")
 
 
 # -- fetches that wait ------------------------------------------------------------------------------------------------
 
 
-def test_a_waiting_fetch_ends_with_its_connection() -> None:
-    async def story() -> None:
-        async with running() as at:
-            client = await at.connect()
-            client.send(fetch(wait_ms=2**31 - 1), 12)
-            watchers = at.broker.topics.by_name["t"].partitions[0].watchers
-            await until(lambda: len(watchers) == 1, "the fetch waits")
-            client.writer.close()
-            await until(lambda: not watchers, "the fetch has ended")
-
-    run(story)
+async def test_a_waiting_fetch_ends_with_its_connection() -> None:
+    async with running() as at:
+        client = await at.connect()
+        client.send(fetch(wait_ms=2**31 - 1), 12)
+        watchers = at.broker.topics.by_name["t"].partitions[0].watchers
+        await until(lambda: len(watchers) == 1, "the fetch waits")
+        client.writer.close()
+        await until(lambda: not watchers, "the fetch has ended")
 
 
-def test_a_fetch_waits_no_longer_than_a_connection_may_be_idle() -> None:
-    async def story() -> None:
-        async with running(connections_max_idle_ms="100") as at:
-            client = await at.connect()
-            async with asyncio.timeout(5):
-                response = await client.ask(fetch(wait_ms=2**31 - 1), FetchResponse, 12)
-            assert not response.responses[0].partitions[0].records
-
-    run(story)
+async def test_a_fetch_waits_no_longer_than_a_connection_may_be_idle() -> None:
+    async with running(connections_max_idle_ms="100") as at:
+        client = await at.connect()
+        async with asyncio.timeout(5):
+            response = await client.ask(fetch(wait_ms=2**31 - 1), FetchResponse, 12)
+        assert not response.responses[0].partitions[0].records
 
 
-def test_an_append_reads_nothing_for_fetches_that_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_append_reads_nothing_for_fetches_that_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
     reads = 0
     read = PartitionLog.read
 
@@ -434,55 +385,44 @@ def test_an_append_reads_nothing_for_fetches_that_need_more(monkeypatch: pytest.
         return read(*args, **kwargs)
 
     monkeypatch.setattr(PartitionLog, "read", counting)
-
-    async def story() -> None:
-        nonlocal reads
-        async with running() as at:
-            producer = await at.connect()
-            waiting = [await at.connect() for _ in range(20)]
-            for n, client in enumerate(waiting):
-                request = fetch(wait_ms=20_000, min_bytes=100_000)
-                request.isolation_level = n % 2
-                client.send(request, 12)
-            await quiet()
-            reads = 0
-            for _ in range(10):
-                await producer.ask(produce(1000), ProduceResponse, 9)
-            assert reads == 0
-            await producer.ask(produce(100_000), ProduceResponse, 9)
-            for client in waiting:
-                assert len(records_of(await client.frame())) > 100_000
-
-    run(story)
+    async with running() as at:
+        producer = await at.connect()
+        waiting = [await at.connect() for _ in range(20)]
+        for n, client in enumerate(waiting):
+            request = fetch(wait_ms=20_000, min_bytes=100_000)
+            request.isolation_level = n % 2
+            client.send(request, 12)
+        await quiet()
+        reads = 0
+        for _ in range(10):
+            await producer.ask(produce(1000), ProduceResponse, 9)
+        assert reads == 0
+        await producer.ask(produce(100_000), ProduceResponse, 9)
+        for client in waiting:
+            assert len(records_of(await client.frame())) > 100_000
 
 
-def test_a_second_fetch_waits_for_the_answer_to_the_first() -> None:
-    async def story() -> None:
-        async with running() as at:
-            client, producer = await at.connect(), await at.connect()
-            client.writer.write(encode_request(1, "raw", fetch(wait_ms=20_000), 12) * 5)
-            watchers = at.broker.topics.by_name["t"].partitions[0].watchers
-            await quiet()
-            assert len(watchers) == 1
-            await producer.ask(produce(10), ProduceResponse, 9)
-            for _ in range(5):
-                assert records_of(await client.frame())
-
-    run(story)
+async def test_a_second_fetch_waits_for_the_answer_to_the_first() -> None:
+    async with running() as at:
+        client, producer = await at.connect(), await at.connect()
+        client.writer.write(encode_request(1, "raw", fetch(wait_ms=20_000), 12) * 5)
+        watchers = at.broker.topics.by_name["t"].partitions[0].watchers
+        await quiet()
+        assert len(watchers) == 1
+        await producer.ask(produce(10), ProduceResponse, 9)
+        for _ in range(5):
+            assert records_of(await client.frame())
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_thousand_bad_requests_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        lines = LogLines(logging.getLogger("coterie.test"), loop)
-        for n in range(1000):
-            lines.warning("bad request %d", n)
-        lines.warning("another kind")
-        lines.flush()
-
-    run(story)
+async def test_a_thousand_bad_requests_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    lines = LogLines(logging.getLogger("coterie.test"), loop)
+    for n in range(1000):
+        lines.warning("bad request %d", n)
+    lines.warning("another kind")
+    lines.flush()
     assert len(caplog.records) == LINES_PER_SECOND + 2
     assert caplog.messages[-1] == f"{1000 - LINES_PER_SECOND} more lines within a second like: bad request %d"

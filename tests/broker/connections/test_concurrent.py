@@ -130,7 +130,7 @@ def test_good_paths_side_by_side() -> None:
         run(story)
 
 
-def test_random_requests_neither_hang_nor_break() -> None:
+async def test_random_requests_neither_hang_nor_break() -> None:
     """testConcurrentRandomSequence"""
 
     async def at_random(client: Client, number: int) -> None:
@@ -150,88 +150,69 @@ def test_random_requests_neither_hang_nor_break() -> None:
                     member, generation = "", -1
         await client.ask(LeaveGroupRequest(group, member), LeaveGroupResponse, 2)
 
-    async def story() -> None:
-        # Whoever waits for one that has stopped asking is let go by the short rebalance timeout.
-        broker, clients = await serving()
-        await asyncio.gather(*(at_random(c, n) for n, c in enumerate(clients[:12])))
-        await stop(broker, clients)
-
-    run(story)
+    # Whoever waits for one that has stopped asking is let go by the short rebalance timeout.
+    broker, clients = await serving()
+    await asyncio.gather(*(at_random(c, n) for n, c in enumerate(clients[:12])))
+    await stop(broker, clients)
 
 
-def test_no_more_members_than_the_limit_get_in() -> None:
+async def test_no_more_members_than_the_limit_get_in() -> None:
     """testConcurrentJoinGroupEnforceGroupMaxSize"""
-
-    async def story() -> None:
-        broker, clients = await serving(**{"group.max.size": "3"})
-        joined = await asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in clients))
-        codes = [j.error_code for j in joined]
-        assert codes.count(ErrorCode.NONE) == 3
-        assert codes.count(ErrorCode.GROUP_MAX_SIZE_REACHED) == len(clients) - 3
-        await stop(broker, clients)
-
-    run(story)
+    broker, clients = await serving(**{"group.max.size": "3"})
+    joined = await asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in clients))
+    codes = [j.error_code for j in joined]
+    assert codes.count(ErrorCode.NONE) == 3
+    assert codes.count(ErrorCode.GROUP_MAX_SIZE_REACHED) == len(clients) - 3
+    await stop(broker, clients)
 
 
-def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
+async def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
     """testInvokeJoinCallbackFails, testInvokeSyncCallbackFails: UNKNOWN_SERVER_ERROR instead of waiting for ever."""
+    broker, clients = await serving()
+    first, second = clients[:2]
+    waiting = asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in (first, second)))
+    await until(lambda: len(getattr(broker.groups.group("g"), "members", ())) == 2, "both have joined")
+    group = broker.groups.group("g")
+    assert group is not None
+    spoiled = next(iter(group.waiting_joins.values()))
+    notify = spoiled.notify  # type: ignore[attr-defined]
 
-    async def story() -> None:
-        broker, clients = await serving()
-        first, second = clients[:2]
-        waiting = asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in (first, second)))
-        await until(lambda: len(getattr(broker.groups.group("g"), "members", ())) == 2, "both have joined")
-        group = broker.groups.group("g")
-        assert group is not None
-        spoiled = next(iter(group.waiting_joins.values()))
-        notify = spoiled.notify  # type: ignore[attr-defined]
+    def spoil() -> None:
+        spoiled.response.generation_id = "not a number"  # type: ignore[attr-defined]
+        notify()
 
-        def spoil() -> None:
-            spoiled.response.generation_id = "not a number"  # type: ignore[attr-defined]
-            notify()
-
-        spoiled.notify = spoil  # type: ignore[attr-defined]
-        joined = await waiting
-        assert sorted(t.error_code for t in joined) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
-        await stop(broker, clients)
-
-    run(story)
+    spoiled.notify = spoil  # type: ignore[attr-defined]
+    joined = await waiting
+    assert sorted(t.error_code for t in joined) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    await stop(broker, clients)
 
 
-def test_a_journal_that_cannot_be_created_is_reported(
+async def test_a_journal_that_cannot_be_created_is_reported(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The groups continue, and the broker stops in order."""
+    broker, clients = await serving()
 
-    async def story() -> None:
-        broker, clients = await serving()
+    def refuse() -> None:
+        raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
-        def refuse() -> None:
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
-
-        monkeypatch.setattr(broker.topics, "journal_topic", refuse)
-        broker.groups.journal.add([JournalLine(1, "g", 1, "member_joined", "Stable", "Stable")])
-        broker.groups.journal.write()
-        await stop(broker, clients)
-
-    run(story)
+    monkeypatch.setattr(broker.topics, "journal_topic", refuse)
+    broker.groups.journal.add([JournalLine(1, "g", 1, "member_joined", "Stable", "Stable")])
+    broker.groups.journal.write()
+    await stop(broker, clients)
     assert "the journal cannot be written: the disk is full" in caplog.text
 
 
-def test_the_lines_of_a_turn_are_journalled_whole_in_several_batches(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_lines_of_a_turn_are_journalled_whole_in_several_batches(caplog: pytest.LogCaptureFixture) -> None:
     """Thousands of members that join in one turn of the loop have more lines than one batch holds."""
-
-    async def story() -> None:
-        broker, clients = await serving()
-        count = 12_000
-        lines = [JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)]
-        lines[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
-        broker.groups.journal.add(lines)
-        broker.groups.journal.write()
-        (partition,) = broker.topics.journal_topic().partitions
-        assert partition.log.end_offset == count
-        assert not broker.groups.journal._unwritten
-        await stop(broker, clients)
-
-    run(story)
+    broker, clients = await serving()
+    count = 12_000
+    lines = [JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)]
+    lines[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
+    broker.groups.journal.add(lines)
+    broker.groups.journal.write()
+    (partition,) = broker.topics.journal_topic().partitions
+    assert partition.log.end_offset == count
+    assert not broker.groups.journal._unwritten
+    await stop(broker, clients)
     assert "cannot be written" not in caplog.text

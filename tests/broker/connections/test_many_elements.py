@@ -28,7 +28,7 @@ from coterie.wire.messages.settings.describe_configs import (
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.wire.primitives import TooManyElements, WireError, write_unsigned_varint
 from coterie_conformance.fuzzing.messages import random_struct
-from tests.broker.connections.test_bounds import run, running
+from tests.broker.connections.test_bounds import running
 
 REQUESTS = [(a.request, v) for a in APIS.values() for v in range(a.advertised.first, a.advertised.last + 1)]
 
@@ -91,50 +91,40 @@ def test_unknown_tagged_fields_are_counted() -> None:
         decode(MetadataRequest, b"\x01\0\0\0" + many, 9, 0, 200_000)
 
 
-def test_a_connection_with_too_many_elements_is_closed(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with running(coterie_request_max_elements="1000") as at:
-            good, evil, header = await at.connect(), await at.connect(), await at.connect()
-            requested = MetadataRequest([MetadataRequestTopic(name=f"n{n}") for n in range(1000)], False)
-            assert len((await good.ask(requested, MetadataResponse, 9)).topics) == 1000
-            requested.topics.append(MetadataRequestTopic(name="one more"))
-            evil.send(requested, 9)
-            assert await evil.is_closed()
-            tags = write_unsigned_varint(MAX_HEADER_TAGS + 1) + b"\x07\0" * (MAX_HEADER_TAGS + 1)
-            frame = b"\0\x03\0\x09\0\0\0\x01\xff\xff" + tags
-            header.writer.write(len(frame).to_bytes(4, "big") + frame)
-            assert await header.is_closed()
-
-    run(story)
+async def test_a_connection_with_too_many_elements_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(coterie_request_max_elements="1000") as at:
+        good, evil, header = await at.connect(), await at.connect(), await at.connect()
+        requested = MetadataRequest([MetadataRequestTopic(name=f"n{n}") for n in range(1000)], False)
+        assert len((await good.ask(requested, MetadataResponse, 9)).topics) == 1000
+        requested.topics.append(MetadataRequestTopic(name="one more"))
+        evil.send(requested, 9)
+        assert await evil.is_closed()
+        tags = write_unsigned_varint(MAX_HEADER_TAGS + 1) + b"\x07\0" * (MAX_HEADER_TAGS + 1)
+        frame = b"\0\x03\0\x09\0\0\0\x01\xff\xff" + tags
+        header.writer.write(len(frame).to_bytes(4, "big") + frame)
+        assert await header.is_closed()
     assert "with topics it has more elements than are allowed" in caplog.text
     assert "1001 tagged fields" in caplog.text
 
 
-def test_metadata_answers_each_name_once() -> None:
+async def test_metadata_answers_each_name_once() -> None:
     """As Kafka: half a million empty names are one INVALID_TOPIC_EXCEPTION."""
-
-    async def story() -> None:
-        async with running() as at:
-            client = await at.connect()
-            requested = MetadataRequest([MetadataRequestTopic(name=n) for n in ("", "t", "..")] * 33_000)
-            response = await client.ask(requested, MetadataResponse, 9)
-            assert [(t.name, t.error_code) for t in response.topics] == [
-                ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
-                ("t", ErrorCode.NONE),
-                ("..", ErrorCode.INVALID_TOPIC_EXCEPTION),
-            ]
-
-    run(story)
+    async with running() as at:
+        client = await at.connect()
+        requested = MetadataRequest([MetadataRequestTopic(name=n) for n in ("", "t", "..")] * 33_000)
+        response = await client.ask(requested, MetadataResponse, 9)
+        assert [(t.name, t.error_code) for t in response.topics] == [
+            ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("t", ErrorCode.NONE),
+            ("..", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ]
 
 
-def test_what_is_named_over_and_over_is_described_once() -> None:
-    async def story() -> None:
-        async with running() as at:
-            client = await at.connect()
-            requested = DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(90_000)])
-            assert len((await client.ask(requested, DescribeConfigsResponse, 4)).results) == 1
-
-    run(story)
+async def test_what_is_named_over_and_over_is_described_once() -> None:
+    async with running() as at:
+        client = await at.connect()
+        requested = DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(90_000)])
+        assert len((await client.ask(requested, DescribeConfigsResponse, 4)).results) == 1
 
 
 def test_a_few_repeated_names_stay() -> None:
@@ -143,19 +133,15 @@ def test_a_few_repeated_names_stay() -> None:
     assert distinct([*few, "b"], str) == ["a", "b"]
 
 
-def test_a_commit_of_many_partitions_that_do_not_exist_takes_no_square_of_the_time() -> None:
+async def test_a_commit_of_many_partitions_that_do_not_exist_takes_no_square_of_the_time() -> None:
     """45,000 of each would have been compared with each other: minutes."""
-
-    async def story() -> None:
-        async with running() as at:
-            client = await at.connect()
-            unknown = [OffsetCommitRequestPartition(p % 2 * p, 1, -1, committed_metadata="") for p in range(90_000)]
-            requested = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=unknown)])
-            response = await client.ask(requested, OffsetCommitResponse, 8)
-            codes = [p.error_code for t in response.topics for p in t.partitions]
-            assert (len(codes), codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) == (90_000, 45_000)
-
-    run(story)
+    async with running() as at:
+        client = await at.connect()
+        unknown = [OffsetCommitRequestPartition(p % 2 * p, 1, -1, committed_metadata="") for p in range(90_000)]
+        requested = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=unknown)])
+        response = await client.ask(requested, OffsetCommitResponse, 8)
+        codes = [p.error_code for t in response.topics for p in t.partitions]
+        assert (len(codes), codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) == (90_000, 45_000)
 
 
 def test_a_subscription_of_too_many_topics_is_not_read() -> None:

@@ -44,28 +44,22 @@ def test_each_kind_is_logged_once(api_key: int, version: int, name: str, caplog:
     assert [r.getMessage().partition(": ")[2] for r in caplog.records] == [name]
 
 
-def test_a_client_is_named_by_its_software(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await client.ask(ApiVersionsRequest("sarama", "1.45"), ApiVersionsResponse, 3)
-            client.writer.write(frame(55, 0))
-            assert await client.is_closed()
-
-    run(story)
+async def test_a_client_is_named_by_its_software(caplog: pytest.LogCaptureFixture) -> None:
+    async with broker() as connect:
+        client = await connect()
+        await client.ask(ApiVersionsRequest("sarama", "1.45"), ApiVersionsResponse, 3)
+        client.writer.write(frame(55, 0))
+        assert await client.is_closed()
     assert "client sarama 1.45" in caplog.text
 
 
-def test_answers_to_what_came_before_are_sent_first() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            client.send(ApiVersionsRequest(), 0)
-            client.writer.write(frame(55, 0))
-            assert int.from_bytes((await client.frame())[:4], "big") == 1
-            assert await client.is_closed()
-
-    run(story)
+async def test_answers_to_what_came_before_are_sent_first() -> None:
+    async with broker() as connect:
+        client = await connect()
+        client.send(ApiVersionsRequest(), 0)
+        client.writer.write(frame(55, 0))
+        assert int.from_bytes((await client.frame())[:4], "big") == 1
+        assert await client.is_closed()
 
 
 def test_kinds_are_counted_up_to_a_limit() -> None:
@@ -78,25 +72,18 @@ def test_kinds_are_counted_up_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("controller_id", "code"), [(1, 42), (2, 136), (-1, 136)])
-def test_no_controller_can_be_unregistered(controller_id: int, code: int) -> None:
+async def test_no_controller_can_be_unregistered(controller_id: int, code: int) -> None:
     """QuorumController's unregisterController: not the active one, and no other is registered"""
-
-    async def story() -> None:
-        async with broker() as connect:
-            request = UnregisterControllerRequest(controller_id)
-            response = await (await connect()).ask(request, UnregisterControllerResponse, 0)
-            assert response.error_code == code
-            assert response.error_message.startswith("Controller ")
-
-    run(story)
+    async with broker() as connect:
+        request = UnregisterControllerRequest(controller_id)
+        response = await (await connect()).ask(request, UnregisterControllerResponse, 0)
+        assert response.error_code == code
+        assert response.error_message.startswith("Controller ")
 
 
 @pytest.mark.parametrize(("broker_id", "code"), [(1, 42), (2, 102), (-1, 102)])
-def test_no_broker_can_be_unregistered(broker_id: int, code: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            request = UnregisterBrokerRequest(broker_id)
-            response = await (await connect()).ask(request, UnregisterBrokerResponse, 0)
-            assert response.error_code == code
-
-    run(story)
+async def test_no_broker_can_be_unregistered(broker_id: int, code: int) -> None:
+    async with broker() as connect:
+        request = UnregisterBrokerRequest(broker_id)
+        response = await (await connect()).ask(request, UnregisterBrokerResponse, 0)
+        assert response.error_code == code

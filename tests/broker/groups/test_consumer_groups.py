@@ -330,7 +330,7 @@ def test_kafkas_class_names_are_assignors() -> None:
 # -- over a restart ----------------------------------------------------------------------------------------------------
 
 
-def test_a_group_and_its_settings_outlive_the_broker(tmp_path: Path) -> None:
+async def test_a_group_and_its_settings_outlive_the_broker(tmp_path: Path) -> None:
     """The member keeps its epoch and its partitions; the group its settings, cut to bounds that the broker has since."""
 
     def before(connection: BrokerSocket) -> None:
@@ -346,19 +346,16 @@ def test_a_group_and_its_settings_outlive_the_broker(tmp_path: Path) -> None:
         assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (0, 2, 8_000)
         assert fetch(connection, "a", 2) == (0, 5)
 
-    async def run() -> None:
-        for given, story in (({}, before), ({"group.consumer.max.heartbeat.interval.ms": "8000"}, after)):
-            broker = Broker(BrokerSettings(QUICK | given), tmp_path)
-            address = await broker.start("127.0.0.1", 0)
-            await broker.groups.loaded()
-            connection = await asyncio.to_thread(BrokerSocket, *address)
-            try:
-                await asyncio.to_thread(story, connection)
-            finally:
-                connection.close()
-                await broker.stop()
-
-    asyncio.run(run())
+    for given, story in (({}, before), ({"group.consumer.max.heartbeat.interval.ms": "8000"}, after)):
+        broker = Broker(BrokerSettings(QUICK | given), tmp_path)
+        address = await broker.start("127.0.0.1", 0)
+        await broker.groups.loaded()
+        connection = await asyncio.to_thread(BrokerSocket, *address)
+        try:
+            await asyncio.to_thread(story, connection)
+        finally:
+            connection.close()
+            await broker.stop()
 
 
 def test_a_broker_in_memory_has_the_settings() -> None:

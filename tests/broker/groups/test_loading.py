@@ -29,7 +29,7 @@ from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, Offset
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.awaiting import LoopClock, quiet, until
-from tests.broker.connections.test_server import FAST, Client, run
+from tests.broker.connections.test_server import FAST, Client
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -54,88 +54,74 @@ async def check_loading(client: Client) -> None:
     assert deleted.results[0].error_code == LOADING
 
 
-def test_requests_while_the_partition_loads() -> None:
-    async def story() -> None:
-        running = Broker(BrokerSettings(FAST))
-        host, port = await running.start("127.0.0.1", 0)
-        client = Client(*await asyncio.open_connection(host, port))
-        await client.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), CreateTopicsResponse, 7)
-        running.groups.ready()
-        for hosted in running.groups._hosted:
-            hosted.loaded = False
-        await check_loading(client)
-        for hosted in running.groups._hosted:
-            hosted.loaded = True
-        assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).groups == []
-        client.writer.close()
-        await running.stop()
-
-    run(story)
+async def test_requests_while_the_partition_loads() -> None:
+    running = Broker(BrokerSettings(FAST))
+    host, port = await running.start("127.0.0.1", 0)
+    client = Client(*await asyncio.open_connection(host, port))
+    await client.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), CreateTopicsResponse, 7)
+    running.groups.ready()
+    for hosted in running.groups._hosted:
+        hosted.loaded = False
+    await check_loading(client)
+    for hosted in running.groups._hosted:
+        hosted.loaded = True
+    assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).groups == []
+    client.writer.close()
+    await running.stop()
 
 
-def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expiry would judge by a commit that a newer one, not yet read, replaces; a topic deleted meanwhile loses its offsets
     once the partition is loaded."""
     monkeypatch.setattr("coterie.log.chunks.CHUNK_BYTES", 1)
-
-    async def story() -> None:
-        running = Broker(BrokerSettings(FAST | {"offsets.topic.num.partitions": "1"}))
-        host, port = await running.start("127.0.0.1", 0)
-        client = Client(*await asyncio.open_connection(host, port))
-        for topic in ("t", "u"):
-            await client.ask(CreateTopicsRequest([CreatableTopic(topic, 1, 1)]), CreateTopicsResponse, 7)
-        for offset in range(20):
-            topics = [
-                OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(0, offset)])
-                for name in ("t", "u")
-            ]
-            await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
-        (hosted,) = running.groups._hosted
-        running.groups.config.offsets_retention_ms = 0
-        hosted.host(Shard(running.groups.config))
-        hosted.loaded = False
-        pieces = running.groups._loading.load(hosted)
-        for _ in range(5):
-            next(pieces)
-        assert hosted.shard.groups["g"].offsets["t", 0].offset < 19
-        end_offset = hosted.log.log.end_offset
-        running.groups.expire_offsets()
-        running.groups.topics_deleted([Topic("u", bytes(16), {})])
-        assert hosted.log.log.end_offset == end_offset
-        assert list(pieces)
-        assert {tp: c.offset for tp, c in hosted.shard.groups["g"].offsets.items()} == {("t", 0): 19}
-        client.writer.close()
-        await running.stop()
-
-    run(story)
+    running = Broker(BrokerSettings(FAST | {"offsets.topic.num.partitions": "1"}))
+    host, port = await running.start("127.0.0.1", 0)
+    client = Client(*await asyncio.open_connection(host, port))
+    for topic in ("t", "u"):
+        await client.ask(CreateTopicsRequest([CreatableTopic(topic, 1, 1)]), CreateTopicsResponse, 7)
+    for offset in range(20):
+        topics = [
+            OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(0, offset)]) for name in ("t", "u")
+        ]
+        await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
+    (hosted,) = running.groups._hosted
+    running.groups.config.offsets_retention_ms = 0
+    hosted.host(Shard(running.groups.config))
+    hosted.loaded = False
+    pieces = running.groups._loading.load(hosted)
+    for _ in range(5):
+        next(pieces)
+    assert hosted.shard.groups["g"].offsets["t", 0].offset < 19
+    end_offset = hosted.log.log.end_offset
+    running.groups.expire_offsets()
+    running.groups.topics_deleted([Topic("u", bytes(16), {})])
+    assert hosted.log.log.end_offset == end_offset
+    assert list(pieces)
+    assert {tp: c.offset for tp, c in hosted.shard.groups["g"].offsets.items()} == {("t", 0): 19}
+    client.writer.close()
+    await running.stop()
 
 
-def test_nothing_is_compacted_before_the_groups_are_loaded() -> None:
-    async def story() -> None:
-        looked: list[bool] = []
-        topics = SimpleNamespace(every_log=lambda: looked.append(True) or [])
-        loaded = asyncio.Event()
+async def test_nothing_is_compacted_before_the_groups_are_loaded() -> None:
+    looked: list[bool] = []
+    topics = SimpleNamespace(every_log=lambda: looked.append(True) or [])
+    loaded = asyncio.Event()
 
-        async def until_loaded() -> None:
-            await loaded.wait()
+    async def until_loaded() -> None:
+        await loaded.wait()
 
-        settings = BrokerSettings({"log.cleaner.backoff.ms": "1"})
-        cleaning = asyncio.create_task(Cleaner(topics, Clock(), settings).run(until_loaded))  # type: ignore[arg-type]
-        await quiet()
-        LoopClock().jump(1)
-        await quiet()
-        assert not looked
-        loaded.set()
-        await until(lambda: looked, "the cleaner looks for logs")
-        cleaning.cancel()
-
-    run(story)
+    settings = BrokerSettings({"log.cleaner.backoff.ms": "1"})
+    cleaning = asyncio.create_task(Cleaner(topics, Clock(), settings).run(until_loaded))  # type: ignore[arg-type]
+    await quiet()
+    LoopClock().jump(1)
+    await quiet()
+    assert not looked
+    loaded.set()
+    await until(lambda: looked, "the cleaner looks for logs")
+    cleaning.cancel()
 
 
-def test_nothing_is_compacted_without_the_cleaner() -> None:
-    async def story() -> None:
-        settings = BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false"})
-        topics = SimpleNamespace(every_log=lambda: pytest.fail("the cleaner looks for logs"))
-        await Cleaner(topics, Clock(), settings).run(quiet)  # type: ignore[arg-type]
-
-    run(story)
+async def test_nothing_is_compacted_without_the_cleaner() -> None:
+    settings = BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false"})
+    topics = SimpleNamespace(every_log=lambda: pytest.fail("the cleaner looks for logs"))
+    await Cleaner(topics, Clock(), settings).run(quiet)  # type: ignore[arg-type]

@@ -136,42 +136,36 @@ def wrong_checksum(data: bytearray, at: int, size: int) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_one_bad_batch(tmp_path: Path, damage: Damage, mark: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        await write(tmp_path)
-        data = segment(tmp_path).read_bytes()
-        at = next(p for p, h in batches(data) if LOST.encode() in data[p : p + h.size])
-        assert change(segment(tmp_path), LOST, damage) == 1
-        expected = mark.format(at=at)
-        async with started(tmp_path) as client:
-            await check_refused(client, f"{SETTING}={expected} ", caplog)
-            await accept(client, expected)
-            await check_served(client)
-        async with started(tmp_path) as client:  # the loss stays accepted
-            assert await commit(client, LOST, 77) == NONE
-            assert [await committed(client, group) for group in HERE] == [10, 77, 12, 13]
-
-    run(story)
+async def test_one_bad_batch(tmp_path: Path, damage: Damage, mark: str, caplog: pytest.LogCaptureFixture) -> None:
+    await write(tmp_path)
+    data = segment(tmp_path).read_bytes()
+    at = next(p for p, h in batches(data) if LOST.encode() in data[p : p + h.size])
+    assert change(segment(tmp_path), LOST, damage) == 1
+    expected = mark.format(at=at)
+    async with started(tmp_path) as client:
+        await check_refused(client, f"{SETTING}={expected} ", caplog)
+        await accept(client, expected)
+        await check_served(client)
+    async with started(tmp_path) as client:  # the loss stays accepted
+        assert await commit(client, LOST, 77) == NONE
+        assert [await committed(client, group) for group in HERE] == [10, 77, 12, 13]
 
 
-def test_why_a_group_is_not_served(tmp_path: Path) -> None:
-    async def story() -> None:
-        await write(tmp_path)
-        assert change(segment(tmp_path), LOST, junk_records) == 1
-        async with started(tmp_path) as client:
-            response = await client.ask(ExplainGroupRequest(HERE[0]), ExplainGroupResponse, 0)
-            assert response.error_code == NONE
-            explanation = group_explanation(response.document)
-            assert explanation.state == GroupState.UNKNOWN
-            assert explanation.verdict.startswith(
-                "__consumer_offsets-0 may have lost commits (the batch with offsets 1 to 1"
-            )
-            assert f"until the loss is accepted: set {SETTING}=0@1 for this broker" in explanation.verdict
-            await accept(client, "0@1")
-            response = await client.ask(ExplainGroupRequest(HERE[0]), ExplainGroupResponse, 0)
-            assert group_explanation(response.document).state == GroupState.EMPTY
-
-    run(story)
+async def test_why_a_group_is_not_served(tmp_path: Path) -> None:
+    await write(tmp_path)
+    assert change(segment(tmp_path), LOST, junk_records) == 1
+    async with started(tmp_path) as client:
+        response = await client.ask(ExplainGroupRequest(HERE[0]), ExplainGroupResponse, 0)
+        assert response.error_code == NONE
+        explanation = group_explanation(response.document)
+        assert explanation.state == GroupState.UNKNOWN
+        assert explanation.verdict.startswith(
+            "__consumer_offsets-0 may have lost commits (the batch with offsets 1 to 1"
+        )
+        assert f"until the loss is accepted: set {SETTING}=0@1 for this broker" in explanation.verdict
+        await accept(client, "0@1")
+        response = await client.ask(ExplainGroupRequest(HERE[0]), ExplainGroupResponse, 0)
+        assert group_explanation(response.document).state == GroupState.EMPTY
 
 
 async def check_refused(client: Client, remedy: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -196,32 +190,26 @@ async def check_served(client: Client) -> None:
     assert await commit(client, HERE[2], 12) == NONE
 
 
-def test_a_loss_that_is_accepted_covers_no_later_one(tmp_path: Path) -> None:
-    async def story() -> None:
-        await write(tmp_path)
-        change(segment(tmp_path), LOST, junk_records)
-        async with started(tmp_path, coterie_offsets_losses_accepted="0@1") as client:
-            await check_served(client)
-        change(segment(tmp_path), HERE[3], junk_records)
-        async with started(tmp_path, coterie_offsets_losses_accepted="0@1") as client:
-            assert await committed(client, HERE[0]) == NOT_COORDINATOR
-            await accept(client, "0@1,0@3")
-            assert [await committed(client, group) for group in HERE] == [10, -1, 12, -1]
-
-    run(story)
+async def test_a_loss_that_is_accepted_covers_no_later_one(tmp_path: Path) -> None:
+    await write(tmp_path)
+    change(segment(tmp_path), LOST, junk_records)
+    async with started(tmp_path, coterie_offsets_losses_accepted="0@1") as client:
+        await check_served(client)
+    change(segment(tmp_path), HERE[3], junk_records)
+    async with started(tmp_path, coterie_offsets_losses_accepted="0@1") as client:
+        assert await committed(client, HERE[0]) == NOT_COORDINATOR
+        await accept(client, "0@1,0@3")
+        assert [await committed(client, group) for group in HERE] == [10, -1, 12, -1]
 
 
-def test_every_loss_may_be_accepted_beforehand(tmp_path: Path) -> None:
-    async def story() -> None:
-        await write(tmp_path)
-        change(segment(tmp_path), LOST, junk_records)
-        async with started(tmp_path, coterie_offsets_losses_accepted="*") as client:
-            await check_served(client)
-
-    run(story)
+async def test_every_loss_may_be_accepted_beforehand(tmp_path: Path) -> None:
+    await write(tmp_path)
+    change(segment(tmp_path), LOST, junk_records)
+    async with started(tmp_path, coterie_offsets_losses_accepted="*") as client:
+        await check_served(client)
 
 
-def test_transactions_are_served_beside_a_state_that_cannot_be_read(
+async def test_transactions_are_served_beside_a_state_that_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As Kafka's TransactionStateManager, which logs what it cannot load and goes on; it loses what is behind, too."""
@@ -231,18 +219,15 @@ def test_transactions_are_served_beside_a_state_that_cannot_be_read(
         assert response.error_code == NONE
         return response
 
-    async def story() -> None:
-        async with started(tmp_path) as client:
-            before = {name: await begin(client, name) for name in ("one", "two", "three")}
-        change(segment(tmp_path, "__transaction_state"), "two", junk_records)
-        async with started(tmp_path) as client:
-            after = {name: await begin(client, name) for name in ("one", "two", "three")}
-        for name in ("one", "three"):
-            assert (after[name].producer_id, after[name].producer_epoch) == (before[name].producer_id, 1)
-        assert after["two"].producer_id not in {response.producer_id for response in before.values()}
-        assert any("__transaction_state-0: the batch with offsets 1 to 1 cannot be read" in m for m in caplog.messages)
-
-    run(story)
+    async with started(tmp_path) as client:
+        before = {name: await begin(client, name) for name in ("one", "two", "three")}
+    change(segment(tmp_path, "__transaction_state"), "two", junk_records)
+    async with started(tmp_path) as client:
+        after = {name: await begin(client, name) for name in ("one", "two", "three")}
+    for name in ("one", "three"):
+        assert (after[name].producer_id, after[name].producer_epoch) == (before[name].producer_id, 1)
+    assert after["two"].producer_id not in {response.producer_id for response in before.values()}
+    assert any("__transaction_state-0: the batch with offsets 1 to 1 cannot be read" in m for m in caplog.messages)
 
 
 @pytest.mark.parametrize("orderly", [True, False])

@@ -26,7 +26,7 @@ from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupR
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.primitives import WireError
 from tests.awaiting import until
-from tests.broker.connections.test_server import FAST, Client, run
+from tests.broker.connections.test_server import FAST, Client
 
 MOVED = ErrorCode.NOT_COORDINATOR
 ONE = FAST | {"offsets.topic.num.partitions": "1"}
@@ -51,82 +51,70 @@ async def stop(broker: Broker, *clients: Client) -> None:
     await broker.stop()
 
 
-def test_who_asks_the_wrong_coordinator_hears_so() -> None:
+async def test_who_asks_the_wrong_coordinator_hears_so() -> None:
     """testJoinGroupWrongCoordinator, testHeartbeatWrongCoordinator, testSyncGroupNotCoordinator,
     testLeaveGroupWrongCoordinator, testStaticMembersWrongCoordinatorBatchLeaveGroup, testDescribeGroupWrongCoordinator,
     testDeleteGroupWithWrongCoordinator, testFetchOffsetNotCoordinatorForGroup, testCommitOffsetWhenCoordinatorHasMoved,
     testStoreNonEmptyGroupWhenCoordinatorHasMoved"""
-
-    async def story() -> None:
-        broker, client, other = await started()
-        assert broker.groups.resign(0, epoch=1)
-        written = broker.topics.offsets_topic().partitions[0].log.end_offset
-        for static in (None, "i"):
-            assert (await client.ask(join(static), JoinGroupResponse, 9)).error_code == MOVED
-        assert (await client.ask(HeartbeatRequest("g", 1, "m"), HeartbeatResponse, 4)).error_code == MOVED
-        share = [SyncGroupRequestAssignment("m", b"x")]
-        sync = SyncGroupRequest("g", 1, "m", None, "consumer", "range", share)
-        assert (await client.ask(sync, SyncGroupResponse, 5)).error_code == MOVED
-        assert (await client.ask(LeaveGroupRequest("g", "m"), LeaveGroupResponse, 2)).error_code == MOVED
-        batch = LeaveGroupRequest("g", members=[MemberIdentity("", "i"), MemberIdentity("", "j")])
-        left = await client.ask(batch, LeaveGroupResponse, 5)
-        assert (left.error_code, left.members) == (MOVED, [])
-        described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
-        assert described.groups[0].error_code == MOVED
-        deleted = await client.ask(DeleteGroupsRequest(["g"]), DeleteGroupsResponse, 2)
-        assert deleted.results[0].error_code == MOVED
-        fetched = await client.ask(OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])]), OffsetFetchResponse, 7)
-        assert (fetched.error_code, fetched.topics) == (MOVED, [])
-        topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1)])]
-        committed = await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
-        assert committed.topics[0].partitions[0].error_code == MOVED
-        assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).groups == []
-        assert broker.topics.offsets_topic().partitions[0].log.end_offset == written
-        await stop(broker, client, other)
-
-    run(story)
+    broker, client, other = await started()
+    assert broker.groups.resign(0, epoch=1)
+    written = broker.topics.offsets_topic().partitions[0].log.end_offset
+    for static in (None, "i"):
+        assert (await client.ask(join(static), JoinGroupResponse, 9)).error_code == MOVED
+    assert (await client.ask(HeartbeatRequest("g", 1, "m"), HeartbeatResponse, 4)).error_code == MOVED
+    share = [SyncGroupRequestAssignment("m", b"x")]
+    sync = SyncGroupRequest("g", 1, "m", None, "consumer", "range", share)
+    assert (await client.ask(sync, SyncGroupResponse, 5)).error_code == MOVED
+    assert (await client.ask(LeaveGroupRequest("g", "m"), LeaveGroupResponse, 2)).error_code == MOVED
+    batch = LeaveGroupRequest("g", members=[MemberIdentity("", "i"), MemberIdentity("", "j")])
+    left = await client.ask(batch, LeaveGroupResponse, 5)
+    assert (left.error_code, left.members) == (MOVED, [])
+    described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
+    assert described.groups[0].error_code == MOVED
+    deleted = await client.ask(DeleteGroupsRequest(["g"]), DeleteGroupsResponse, 2)
+    assert deleted.results[0].error_code == MOVED
+    fetched = await client.ask(OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])]), OffsetFetchResponse, 7)
+    assert (fetched.error_code, fetched.topics) == (MOVED, [])
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1)])]
+    committed = await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
+    assert committed.topics[0].partitions[0].error_code == MOVED
+    assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).groups == []
+    assert broker.topics.offsets_topic().partitions[0].log.end_offset == written
+    await stop(broker, client, other)
 
 
-def test_resigning_answers_whoever_waits_and_the_group_is_found_again() -> None:
+async def test_resigning_answers_whoever_waits_and_the_group_is_found_again() -> None:
     """testUnloadOffsetsAndGroup: everything that waits is answered NOT_COORDINATOR; members survive the move."""
-
-    async def story() -> None:
-        broker, first, second = await started()
-        joined = await first.ask(join(), JoinGroupResponse, 3)
-        share = [SyncGroupRequestAssignment(joined.member_id, b"x")]
-        sync = SyncGroupRequest("g", 1, joined.member_id, assignments=share)
-        assert (await first.ask(sync, SyncGroupResponse, 3)).error_code == ErrorCode.NONE
-        second.send(join(), 3)
-        await until(lambda: broker.groups.group("g").phase != "Stable", "a rebalance begins")  # type: ignore[union-attr]
-        assert broker.groups.resign(0, epoch=1)
-        frame = await second.frame()
-        assert int.from_bytes(frame[8:10], "big") == MOVED
-        assert broker.groups.elect(0, epoch=2)
-        beat = await first.ask(HeartbeatRequest("g", 1, joined.member_id), HeartbeatResponse, 4)
-        assert beat.error_code == ErrorCode.NONE
-        await stop(broker, first, second)
-
-    run(story)
+    broker, first, second = await started()
+    joined = await first.ask(join(), JoinGroupResponse, 3)
+    share = [SyncGroupRequestAssignment(joined.member_id, b"x")]
+    sync = SyncGroupRequest("g", 1, joined.member_id, assignments=share)
+    assert (await first.ask(sync, SyncGroupResponse, 3)).error_code == ErrorCode.NONE
+    second.send(join(), 3)
+    await until(lambda: broker.groups.group("g").phase != "Stable", "a rebalance begins")  # type: ignore[union-attr]
+    assert broker.groups.resign(0, epoch=1)
+    frame = await second.frame()
+    assert int.from_bytes(frame[8:10], "big") == MOVED
+    assert broker.groups.elect(0, epoch=2)
+    beat = await first.ask(HeartbeatRequest("g", 1, joined.member_id), HeartbeatResponse, 4)
+    assert beat.error_code == ErrorCode.NONE
+    await stop(broker, first, second)
 
 
-def test_loads_and_unloads_of_an_older_epoch_are_ignored() -> None:
+async def test_loads_and_unloads_of_an_older_epoch_are_ignored() -> None:
     """testUnloadOffsetsAndGroupIgnored, testUnloadOffsetsAndGroupIgnoredAfterStopReplica, testLoadOffsetsAndGroupIgnored"""
-
-    async def story() -> None:
-        broker, client, other = await started()
-        assert broker.groups.elect(0, epoch=5)
-        assert not broker.groups.resign(0, epoch=4)
-        assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).error_code == ErrorCode.NONE
-        described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
-        assert described.groups[0].error_code == ErrorCode.NONE
-        assert broker.groups.resign(0, epoch=5)
-        assert not broker.groups.elect(0, epoch=5)
-        assert not broker.groups.elect(0, epoch=3)
-        described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
-        assert described.groups[0].error_code == MOVED
-        await stop(broker, client, other)
-
-    run(story)
+    broker, client, other = await started()
+    assert broker.groups.elect(0, epoch=5)
+    assert not broker.groups.resign(0, epoch=4)
+    assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).error_code == ErrorCode.NONE
+    described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
+    assert described.groups[0].error_code == ErrorCode.NONE
+    assert broker.groups.resign(0, epoch=5)
+    assert not broker.groups.elect(0, epoch=5)
+    assert not broker.groups.elect(0, epoch=3)
+    described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)
+    assert described.groups[0].error_code == MOVED
+    await stop(broker, client, other)
 
 
 def test_a_null_group_id_is_no_group_to_delete() -> None:

@@ -44,7 +44,7 @@ from coterie.wire.messages.topics.describe_topic_partitions import (
     TopicRequest,
 )
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.connections.test_server import FAST, Client, make_topic, run
+from tests.broker.connections.test_server import FAST, Client, make_topic
 from tests.broker.handlers.test_old_versions import batch
 from tests.replication.memory_log import MemoryReplicaLog
 
@@ -98,62 +98,56 @@ async def one_of_two() -> AsyncIterator[tuple[Broker, Client]]:
         await broker.stop()
 
 
-def test_metadata_names_brokers_controller_and_leaders() -> None:
-    async def story() -> None:
-        async with one_of_two() as (_broker, client):
-            response = await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, 9)
-            assert [(b.node_id, b.host, b.port, b.rack) for b in response.brokers] == [
-                (ME, "one", 9092, "a"),
-                (OTHER, "two", 9093, None),
-            ]
-            assert response.controller_id == OTHER
-            partitions = response.topics[0].partitions
-            assert [(p.error_code, p.leader_id, p.leader_epoch) for p in partitions] == [
-                (NONE, ME, 5),
-                (NONE, OTHER, 7),
-                (NONE, OTHER, 1),
-                (ErrorCode.LEADER_NOT_AVAILABLE, -1, 4),
-            ]
-            assert [p.replica_nodes for p in partitions] == [[1, 2], [1, 2], [2, 3], [3, 1]]
-            assert [p.isr_nodes for p in partitions] == [[1, 2], [2], [2, 3], [3]]
-            assert [p.offline_replicas for p in partitions] == [[], [], [3], [3]]
-            described = await client.ask(
-                DescribeTopicPartitionsRequest([TopicRequest("t")]), DescribeTopicPartitionsResponse, 0
-            )
-            assert [
-                (p.error_code, p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes, p.offline_replicas)
-                for p in described.topics[0].partitions
-            ] == [
-                (p.error_code, p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes, p.offline_replicas)
-                for p in partitions
-            ]
-            cluster = await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)
-            assert [(b.broker_id, b.host, b.port, b.rack) for b in cluster.brokers] == [
-                (b.node_id, b.host, b.port, b.rack) for b in response.brokers
-            ]
-            assert cluster.controller_id == OTHER
-
-    run(story)
+async def test_metadata_names_brokers_controller_and_leaders() -> None:
+    async with one_of_two() as (_broker, client):
+        response = await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, 9)
+        assert [(b.node_id, b.host, b.port, b.rack) for b in response.brokers] == [
+            (ME, "one", 9092, "a"),
+            (OTHER, "two", 9093, None),
+        ]
+        assert response.controller_id == OTHER
+        partitions = response.topics[0].partitions
+        assert [(p.error_code, p.leader_id, p.leader_epoch) for p in partitions] == [
+            (NONE, ME, 5),
+            (NONE, OTHER, 7),
+            (NONE, OTHER, 1),
+            (ErrorCode.LEADER_NOT_AVAILABLE, -1, 4),
+        ]
+        assert [p.replica_nodes for p in partitions] == [[1, 2], [1, 2], [2, 3], [3, 1]]
+        assert [p.isr_nodes for p in partitions] == [[1, 2], [2], [2, 3], [3]]
+        assert [p.offline_replicas for p in partitions] == [[], [], [3], [3]]
+        described = await client.ask(
+            DescribeTopicPartitionsRequest([TopicRequest("t")]), DescribeTopicPartitionsResponse, 0
+        )
+        assert [
+            (p.error_code, p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes, p.offline_replicas)
+            for p in described.topics[0].partitions
+        ] == [
+            (p.error_code, p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes, p.offline_replicas)
+            for p in partitions
+        ]
+        cluster = await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)
+        assert [(b.broker_id, b.host, b.port, b.rack) for b in cluster.brokers] == [
+            (b.node_id, b.host, b.port, b.rack) for b in response.brokers
+        ]
+        assert cluster.controller_id == OTHER
 
 
 @pytest.mark.parametrize("key_type", [0, 1], ids=["group", "transaction"])
-def test_the_coordinator_is_the_leader_of_the_keys_partition(key_type: int) -> None:
-    async def story() -> None:
-        async with one_of_two() as (broker, client):
-            topic = broker.topics.offsets_topic() if key_type == 0 else broker.topics.transactions_topic()
-            keys = {partition_for(f"k{n}", len(topic.partitions)): f"k{n}" for n in range(400)}
-            for index, leader in ((0, ME), (1, OTHER)):
-                state = PartitionState(leader, 0, (leader,), 1, 0, (1, 2))
-                broker.cluster.states[topic.name, index] = state
-            wanted = [(ME, "one", 9092, 0), (OTHER, "two", 9093, 0)]
-            for index, response in enumerate(wanted):
-                one = await client.ask(FindCoordinatorRequest(keys[index], key_type), FindCoordinatorResponse, 3)
-                assert (one.node_id, one.host, one.port, one.error_code) == response
-            broker.cluster.update(OTHER, [LiveBroker(ME, "one", 9092)], {})
-            one = await client.ask(FindCoordinatorRequest(keys[1], key_type), FindCoordinatorResponse, 3)
-            assert (one.node_id, one.error_code) == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    run(story)
+async def test_the_coordinator_is_the_leader_of_the_keys_partition(key_type: int) -> None:
+    async with one_of_two() as (broker, client):
+        topic = broker.topics.offsets_topic() if key_type == 0 else broker.topics.transactions_topic()
+        keys = {partition_for(f"k{n}", len(topic.partitions)): f"k{n}" for n in range(400)}
+        for index, leader in ((0, ME), (1, OTHER)):
+            state = PartitionState(leader, 0, (leader,), 1, 0, (1, 2))
+            broker.cluster.states[topic.name, index] = state
+        wanted = [(ME, "one", 9092, 0), (OTHER, "two", 9093, 0)]
+        for index, response in enumerate(wanted):
+            one = await client.ask(FindCoordinatorRequest(keys[index], key_type), FindCoordinatorResponse, 3)
+            assert (one.node_id, one.host, one.port, one.error_code) == response
+        broker.cluster.update(OTHER, [LiveBroker(ME, "one", 9092)], {})
+        one = await client.ask(FindCoordinatorRequest(keys[1], key_type), FindCoordinatorResponse, 3)
+        assert (one.node_id, one.error_code) == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 async def _codes(client: Client, partition: int, epoch: int) -> dict[str, int]:
@@ -176,25 +170,19 @@ async def _codes(client: Client, partition: int, epoch: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("partition", "epoch", "code"), CHECKS)
-def test_only_the_leader_in_the_clients_epoch_serves_records(partition: int, epoch: int, code: ErrorCode) -> None:
-    async def story() -> None:
-        async with one_of_two() as (_broker, client):
-            codes = await _codes(client, partition, epoch)
-            assert codes == dict.fromkeys(codes, code)
-
-    run(story)
+async def test_only_the_leader_in_the_clients_epoch_serves_records(partition: int, epoch: int, code: ErrorCode) -> None:
+    async with one_of_two() as (_broker, client):
+        codes = await _codes(client, partition, epoch)
+        assert codes == dict.fromkeys(codes, code)
 
 
 @pytest.mark.parametrize(("partition", "code"), [(FOLLOWED, NOT_LEADER), (NOT_HERE, NOT_LEADER)])
-def test_only_the_leader_appends_and_deletes(partition: int, code: ErrorCode) -> None:
-    async def story() -> None:
-        async with one_of_two() as (broker, client):
-            data = [TopicProduceData("t", partition_data=[PartitionProduceData(partition, batch(b"a"))])]
-            produced = await client.ask(ProduceRequest(None, -1, 1_000, data), ProduceResponse, 8)
-            assert produced.responses[0].partition_responses[0].error_code == code
-            assert broker.topics.partition("t", partition).log.end_offset == 0
-            records = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(partition, 0)])], 1_000)
-            deleted = await client.ask(records, DeleteRecordsResponse, 1)
-            assert deleted.topics[0].partitions[0].error_code == code
-
-    run(story)
+async def test_only_the_leader_appends_and_deletes(partition: int, code: ErrorCode) -> None:
+    async with one_of_two() as (broker, client):
+        data = [TopicProduceData("t", partition_data=[PartitionProduceData(partition, batch(b"a"))])]
+        produced = await client.ask(ProduceRequest(None, -1, 1_000, data), ProduceResponse, 8)
+        assert produced.responses[0].partition_responses[0].error_code == code
+        assert broker.topics.partition("t", partition).log.end_offset == 0
+        records = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(partition, 0)])], 1_000)
+        deleted = await client.ask(records, DeleteRecordsResponse, 1)
+        assert deleted.topics[0].partitions[0].error_code == code

@@ -76,7 +76,7 @@ from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker.connections.test_server import Client, broker, make_topic, produce, run
+from tests.broker.connections.test_server import Client, broker, make_topic, produce
 
 Made = dict[str, Any]
 TOPIC, BROKER = 2, 4
@@ -177,16 +177,13 @@ CASES = [(k, v) for k in REQUESTS for v in range(APIS[k].advertised.first, APIS[
 
 
 @pytest.mark.parametrize(("key", "version"), CASES, ids=lambda x: str(x))
-def test_a_plain_request_is_answered_without_error(key: int, version: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            made = await prepare(client)
-            response = await client.ask(REQUESTS[key](made), APIS[key].response, version)
-            assert not any(error_codes(response)), response
-            CHECKS.get(key, lambda a, v: None)(response, version)
-
-    run(story)
+async def test_a_plain_request_is_answered_without_error(key: int, version: int) -> None:
+    async with broker() as connect:
+        client = await connect()
+        made = await prepare(client)
+        response = await client.ask(REQUESTS[key](made), APIS[key].response, version)
+        assert not any(error_codes(response)), response
+        CHECKS.get(key, lambda a, v: None)(response, version)
 
 
 def _described(response: Any, version: int) -> None:

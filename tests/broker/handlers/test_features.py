@@ -24,7 +24,7 @@ from coterie.wire.messages.settings.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from tests.broker.connections.test_server import broker, run
+from tests.broker.connections.test_server import broker
 
 BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
 
@@ -45,34 +45,28 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
         ),
     ],
 )
-def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            response = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
-            assert {f.name: (f.min_version, f.max_version) for f in response.supported_features} == supported
-            finalized = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
-            assert finalized == [
-                ("group.version", 1, 1),
-                ("metadata.version", 33, 33),
-                ("share.version", 2, 2),
-                ("streams.version", 1, 1),
-                ("transaction.version", 2, 2),
-            ]
-            assert response.finalized_features_epoch == 0
-
-    run(story)
+async def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
+    async with broker() as connect:
+        response = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
+        assert {f.name: (f.min_version, f.max_version) for f in response.supported_features} == supported
+        finalized = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
+        assert finalized == [
+            ("group.version", 1, 1),
+            ("metadata.version", 33, 33),
+            ("share.version", 2, 2),
+            ("streams.version", 1, 1),
+            ("transaction.version", 2, 2),
+        ]
+        assert response.finalized_features_epoch == 0
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a-", "A_b"])
-def test_client_software_has_a_plain_name(name: str) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            for request in (ApiVersionsRequest(name, "1"), ApiVersionsRequest("x", name)):
-                response = await client.ask(request, ApiVersionsResponse, 3)
-                assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
-
-    run(story)
+async def test_client_software_has_a_plain_name(name: str) -> None:
+    async with broker() as connect:
+        client = await connect()
+        for request in (ApiVersionsRequest(name, "1"), ApiVersionsRequest("x", name)):
+            response = await client.ask(request, ApiVersionsResponse, 3)
+            assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
 
 
 @pytest.mark.parametrize(
@@ -87,20 +81,16 @@ def test_client_software_has_a_plain_name(name: str) -> None:
         (None, 1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_client_may_name_the_broker_that_it_means(cluster: str | None, node_id: int, error: ErrorCode) -> None:
+async def test_a_client_may_name_the_broker_that_it_means(cluster: str | None, node_id: int, error: ErrorCode) -> None:
     """KIP-1242, as Kafka 4.4.0 responds; before version 5 nobody names one."""
-
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            own = (await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)).cluster_id
-            cluster_id = own if cluster == "this" else cluster
-            for version in (4, 5):
-                request = ApiVersionsRequest("x", "1", cluster_id, node_id)
-                response = await client.ask(request, ApiVersionsResponse, version)
-                assert response.error_code == (error if version == 5 else ErrorCode.NONE)
-
-    run(story)
+    async with broker() as connect:
+        client = await connect()
+        own = (await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)).cluster_id
+        cluster_id = own if cluster == "this" else cluster
+        for version in (4, 5):
+            request = ApiVersionsRequest("x", "1", cluster_id, node_id)
+            response = await client.ask(request, ApiVersionsResponse, version)
+            assert response.error_code == (error if version == 5 else ErrorCode.NONE)
 
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -127,21 +117,17 @@ UPDATES = [
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize(("name", "level", "upgrade_type", "code"), UPDATES)
-def test_a_level_is_set_as_by_kafka(version: int, name: str, level: int, upgrade_type: int, code: ErrorCode) -> None:
+async def test_a_level_is_set_as_by_kafka(
+    version: int, name: str, level: int, upgrade_type: int, code: ErrorCode
+) -> None:
     if version == 0 and upgrade_type == 9:
         return  # v0 knows only whether a downgrade is allowed
-
-    async def story() -> None:
-        async with broker() as connect:
-            update = FeatureUpdateKey(name, level, upgrade_type != UPGRADE, upgrade_type)
-            response = await (await connect()).ask(
-                UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, version
-            )
-            assert response.error_code == code
-            expected = [] if code or version >= 2 else [name]
-            assert [(r.feature, r.error_code) for r in response.results] == [(n, 0) for n in expected]
-
-    run(story)
+    async with broker() as connect:
+        update = FeatureUpdateKey(name, level, upgrade_type != UPGRADE, upgrade_type)
+        response = await (await connect()).ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, version)
+        assert response.error_code == code
+        expected = [] if code or version >= 2 else [name]
+        assert [(r.feature, r.error_code) for r in response.results] == [(n, 0) for n in expected]
 
 
 def test_levels_go_up_and_down_and_outlive_a_restart() -> None:
@@ -167,61 +153,47 @@ def test_levels_go_up_and_down_and_outlive_a_restart() -> None:
     assert features.epoch == 2, "nothing changed"
 
 
-def test_a_level_that_was_changed_is_reported() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            update = FeatureUpdateKey(TRANSACTION_VERSION, 1, True, SAFE_DOWNGRADE)
-            received = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
-            assert not received.error_code
-            response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
-            levels = {f.name: f.max_version_level for f in response.finalized_features}
-            assert (levels[TRANSACTION_VERSION], response.finalized_features_epoch) == (1, 1)
-
-    run(story)
+async def test_a_level_that_was_changed_is_reported() -> None:
+    async with broker() as connect:
+        client = await connect()
+        update = FeatureUpdateKey(TRANSACTION_VERSION, 1, True, SAFE_DOWNGRADE)
+        received = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
+        assert not received.error_code
+        response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
+        levels = {f.name: f.max_version_level for f in response.finalized_features}
+        assert (levels[TRANSACTION_VERSION], response.finalized_features_epoch) == (1, 1)
 
 
-def test_without_group_version_consumer_groups_are_refused_as_by_kafka() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            down = FeatureUpdateKey("group.version", 0, True, SAFE_DOWNGRADE)
-            updated = await client.ask(UpdateFeaturesRequest(1000, [down]), UpdateFeaturesResponse, 2)
-            assert updated.error_code == ErrorCode.NONE
-            heartbeat = ConsumerGroupHeartbeatRequest(
-                "g", "m", 0, subscribed_topic_names=["t"], rebalance_timeout_ms=1000
-            )
-            refused = await client.ask(heartbeat, ConsumerGroupHeartbeatResponse, 1)
-            assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
-            described = await client.ask(ConsumerGroupDescribeRequest(["g"]), ConsumerGroupDescribeResponse, 1)
-            assert described.groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
-
-    run(story)
+async def test_without_group_version_consumer_groups_are_refused_as_by_kafka() -> None:
+    async with broker() as connect:
+        client = await connect()
+        down = FeatureUpdateKey("group.version", 0, True, SAFE_DOWNGRADE)
+        updated = await client.ask(UpdateFeaturesRequest(1000, [down]), UpdateFeaturesResponse, 2)
+        assert updated.error_code == ErrorCode.NONE
+        heartbeat = ConsumerGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=["t"], rebalance_timeout_ms=1000)
+        refused = await client.ask(heartbeat, ConsumerGroupHeartbeatResponse, 1)
+        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+        described = await client.ask(ConsumerGroupDescribeRequest(["g"]), ConsumerGroupDescribeResponse, 1)
+        assert described.groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_cluster_with_older_brokers_has_no_feature_and_no_topic_ids() -> None:
+async def test_a_cluster_with_older_brokers_has_no_feature_and_no_topic_ids() -> None:
     """inter.broker.protocol.version 2.6: Apache Kafka 2.6 beside coterie could not load groups of the consumer protocol, nor
     offsets with topic ids, nor transactions of version 1."""
-
-    async def story() -> None:
-        async with broker(inter_broker_protocol_version="2.6") as connect:
-            client = await connect()
-            response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
-            assert (response.supported_features, response.finalized_features) == ([], [])
-            last = {row.api_key: row.max_version for row in response.api_keys}
-            assert (last[0], last[1], last[3], last[8], last[9], last[20]) == (12, 12, 9, 9, 9, 5)
-            assert not last.keys() & {68, 69, 75}
-            request = ConsumerGroupHeartbeatRequest(
-                "crew", "m", subscribed_topic_names=["t"], rebalance_timeout_ms=1000
-            )
-            beat = await client.ask(request, ConsumerGroupHeartbeatResponse, 1)
-            assert beat.error_code == ErrorCode.UNSUPPORTED_VERSION
-            update = FeatureUpdateKey(TRANSACTION_VERSION, 2)
-            refused = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
-            assert refused.error_code == BAD_LEVEL
-            assert "inter.broker.protocol.version" in (refused.error_message or "")
-
-    run(story)
+    async with broker(inter_broker_protocol_version="2.6") as connect:
+        client = await connect()
+        response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
+        assert (response.supported_features, response.finalized_features) == ([], [])
+        last = {row.api_key: row.max_version for row in response.api_keys}
+        assert (last[0], last[1], last[3], last[8], last[9], last[20]) == (12, 12, 9, 9, 9, 5)
+        assert not last.keys() & {68, 69, 75}
+        request = ConsumerGroupHeartbeatRequest("crew", "m", subscribed_topic_names=["t"], rebalance_timeout_ms=1000)
+        beat = await client.ask(request, ConsumerGroupHeartbeatResponse, 1)
+        assert beat.error_code == ErrorCode.UNSUPPORTED_VERSION
+        update = FeatureUpdateKey(TRANSACTION_VERSION, 2)
+        refused = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
+        assert refused.error_code == BAD_LEVEL
+        assert "inter.broker.protocol.version" in (refused.error_message or "")
 
 
 @pytest.mark.parametrize(

@@ -141,86 +141,71 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("epoch", "exists", "code", "in_session"), ROWS)
-def test_the_epoch_decides_what_a_request_is(epoch: int, exists: bool, code: ErrorCode, in_session: bool) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            await client.ask(produce(), ProduceResponse, 9)
-            opened = await client.ask(of({"t": 0}), FetchResponse, 12)
-            session = opened.session_id if exists else opened.session_id % 1000 + 1
-            assert opened.session_id > 0
-            response = await client.ask(of({"t": 0}, session, epoch), FetchResponse, 12)
-            assert (error_of(response.error_code), bool(response.session_id)) == (code, in_session)
-            has_records = [bool(p.records) for topic in response.responses for p in topic.partitions]
-            assert has_records == ([] if code else [True])
-
-    run(story)
+async def test_the_epoch_decides_what_a_request_is(epoch: int, exists: bool, code: ErrorCode, in_session: bool) -> None:
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        await client.ask(produce(), ProduceResponse, 9)
+        opened = await client.ask(of({"t": 0}), FetchResponse, 12)
+        session = opened.session_id if exists else opened.session_id % 1000 + 1
+        assert opened.session_id > 0
+        response = await client.ask(of({"t": 0}, session, epoch), FetchResponse, 12)
+        assert (error_of(response.error_code), bool(response.session_id)) == (code, in_session)
+        has_records = [bool(p.records) for topic in response.responses for p in topic.partitions]
+        assert has_records == ([] if code else [True])
 
 
-def test_a_full_fetch_ends_the_session_that_it_names() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            opened = await client.ask(of({"t": 0}), FetchResponse, 12)
-            await client.ask(of({"t": 0}, opened.session_id, -1), FetchResponse, 12)
-            response = await client.ask(of({}, opened.session_id, 1), FetchResponse, 12)
-            assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-    run(story)
+async def test_a_full_fetch_ends_the_session_that_it_names() -> None:
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        opened = await client.ask(of({"t": 0}), FetchResponse, 12)
+        await client.ask(of({"t": 0}, opened.session_id, -1), FetchResponse, 12)
+        response = await client.ask(of({}, opened.session_id, 1), FetchResponse, 12)
+        assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_outlives_its_connection_and_ends_when_all_is_forgotten() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client, other = await connect(), await connect()
-            await make_topic(client)
-            opened = await client.ask(of({"t": 0}), FetchResponse, 12)
-            client.writer.close()
-            response = await other.ask(of({}, opened.session_id, 1), FetchResponse, 12)
-            assert (response.error_code, response.session_id) == (ErrorCode.NONE, opened.session_id)
-            response = await other.ask(of({}, opened.session_id, 2, forgotten=("t",)), FetchResponse, 12)
-            assert (response.error_code, response.session_id) == (ErrorCode.NONE, 0)
-            response = await other.ask(of({}, opened.session_id, 3), FetchResponse, 12)
-            assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-    run(story)
+async def test_a_session_outlives_its_connection_and_ends_when_all_is_forgotten() -> None:
+    async with broker() as connect:
+        client, other = await connect(), await connect()
+        await make_topic(client)
+        opened = await client.ask(of({"t": 0}), FetchResponse, 12)
+        client.writer.close()
+        response = await other.ask(of({}, opened.session_id, 1), FetchResponse, 12)
+        assert (response.error_code, response.session_id) == (ErrorCode.NONE, opened.session_id)
+        response = await other.ask(of({}, opened.session_id, 2, forgotten=("t",)), FetchResponse, 12)
+        assert (response.error_code, response.session_id) == (ErrorCode.NONE, 0)
+        response = await other.ask(of({}, opened.session_id, 3), FetchResponse, 12)
+        assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_what_had_records_is_read_last_the_next_time() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            for name in ("a", "b", "c"):
-                await make_topic(client, name)
-            opened = await client.ask(of({"a": 0, "b": 0, "c": 0}), FetchResponse, 12)
-            assert [t.topic for t in opened.responses] == ["a", "b", "c"]
-            orders = []
-            for epoch, written in enumerate((("a",), ("a", "b"), ("c", "a")), 1):
-                for name in written:
-                    await client.ask(produce(topic=name), ProduceResponse, 9)
-                response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, 12)
-                orders.append([t.topic for t in response.responses])
-            # Nobody moved on, so each answer repeats what the one before held.
-            assert orders == [["a"], ["b", "a"], ["c", "b", "a"]]
-
-    run(story)
+async def test_what_had_records_is_read_last_the_next_time() -> None:
+    async with broker() as connect:
+        client = await connect()
+        for name in ("a", "b", "c"):
+            await make_topic(client, name)
+        opened = await client.ask(of({"a": 0, "b": 0, "c": 0}), FetchResponse, 12)
+        assert [t.topic for t in opened.responses] == ["a", "b", "c"]
+        orders = []
+        for epoch, written in enumerate((("a",), ("a", "b"), ("c", "a")), 1):
+            for name in written:
+                await client.ask(produce(topic=name), ProduceResponse, 9)
+            response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, 12)
+            orders.append([t.topic for t in response.responses])
+        # Nobody moved on, so each answer repeats what the one before held.
+        assert orders == [["a"], ["b", "a"], ["c", "b", "a"]]
 
 
-def test_a_session_keeps_to_names_or_to_ids() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            ids = await topic_ids(client)
-            opened = await client.ask(of({"t": 0}, ids=ids), FetchResponse, 13)
-            response = await client.ask(of({"t": 0}, opened.session_id, 1), FetchResponse, 12)
-            assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-            response = await client.ask(of({}, opened.session_id, 1), FetchResponse, 13)
-            assert (response.error_code, response.responses) == (ErrorCode.NONE, [])
-
-    run(story)
+async def test_a_session_keeps_to_names_or_to_ids() -> None:
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        ids = await topic_ids(client)
+        opened = await client.ask(of({"t": 0}, ids=ids), FetchResponse, 13)
+        response = await client.ask(of({"t": 0}, opened.session_id, 1), FetchResponse, 12)
+        assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        response = await client.ask(of({}, opened.session_id, 1), FetchResponse, 13)
+        assert (response.error_code, response.responses) == (ErrorCode.NONE, [])
 
 
 @pytest.mark.parametrize(
@@ -230,59 +215,50 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
         (13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID),
     ],
 )
-def test_a_topic_deleted_during_a_session(version: int, deleted: ErrorCode, made_anew: ErrorCode) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            for name in ("t", "u"):
-                await make_topic(client, name)
-            ids = await topic_ids(client) if version >= 13 else None
-            opened = await client.ask(of({"t": 0, "u": 0}, ids=ids), FetchResponse, version)
-            for epoch, code in ((1, deleted), (2, deleted), (3, made_anew)):
-                if epoch == 1:
-                    await client.ask(DeleteTopicsRequest(topic_names=["t"]), DeleteTopicsResponse, 5)
-                if epoch == 3:
-                    await make_topic(client, "t")
-                response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, version)
-                assert [p.error_code for t in response.responses for p in t.partitions] == [code]
-
-    run(story)
+async def test_a_topic_deleted_during_a_session(version: int, deleted: ErrorCode, made_anew: ErrorCode) -> None:
+    async with broker() as connect:
+        client = await connect()
+        for name in ("t", "u"):
+            await make_topic(client, name)
+        ids = await topic_ids(client) if version >= 13 else None
+        opened = await client.ask(of({"t": 0, "u": 0}, ids=ids), FetchResponse, version)
+        for epoch, code in ((1, deleted), (2, deleted), (3, made_anew)):
+            if epoch == 1:
+                await client.ask(DeleteTopicsRequest(topic_names=["t"]), DeleteTopicsResponse, 5)
+            if epoch == 3:
+                await make_topic(client, "t")
+            response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, version)
+            assert [p.error_code for t in response.responses for p in t.partitions] == [code]
 
 
 @pytest.mark.parametrize(("replica_id", "aborted"), [(-1, []), (-3, None)])
 @pytest.mark.parametrize("version", [12, 15])
-def test_only_consumers_read_what_is_committed(version: int, replica_id: int, aborted: list[Any] | None) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            request = of({"t": 0}, epoch=-1, ids=await topic_ids(client))
-            request.isolation_level = 1
-            request.replica_id, request.replica_state = replica_id, ReplicaState(replica_id)
-            response = await client.ask(request, FetchResponse, version)
-            assert response.responses[0].partitions[0].aborted_transactions == aborted
-
-    run(story)
+async def test_only_consumers_read_what_is_committed(version: int, replica_id: int, aborted: list[Any] | None) -> None:
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        request = of({"t": 0}, epoch=-1, ids=await topic_ids(client))
+        request.isolation_level = 1
+        request.replica_id, request.replica_state = replica_id, ReplicaState(replica_id)
+        response = await client.ask(request, FetchResponse, version)
+        assert response.responses[0].partitions[0].aborted_transactions == aborted
 
 
-def test_a_request_that_is_overtaken_by_the_next_is_refused() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client, other = await connect(), await connect()
-            await make_topic(client)
-            opened = await client.ask(of({"t": 0}), FetchResponse, 12)
-            waiting = of({}, opened.session_id, 1)
-            waiting.max_wait_ms = 20_000
-            client.send(waiting, 12)
-            while True:  # until the broker has taken the waiting one up
-                response = await other.ask(of({}, opened.session_id, 2), FetchResponse, 12)
-                if not response.error_code:
-                    break
-            await other.ask(produce(), ProduceResponse, 9)
-            frame = await client.frame()
-            assert struct.unpack_from(">hi", frame, 9) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, opened.session_id)
-
-    run(story)
+async def test_a_request_that_is_overtaken_by_the_next_is_refused() -> None:
+    async with broker() as connect:
+        client, other = await connect(), await connect()
+        await make_topic(client)
+        opened = await client.ask(of({"t": 0}), FetchResponse, 12)
+        waiting = of({}, opened.session_id, 1)
+        waiting.max_wait_ms = 20_000
+        client.send(waiting, 12)
+        while True:  # until the broker has taken the waiting one up
+            response = await other.ask(of({}, opened.session_id, 2), FetchResponse, 12)
+            if not response.error_code:
+                break
+        await other.ask(produce(), ProduceResponse, 9)
+        frame = await client.frame()
+        assert struct.unpack_from(">hi", frame, 9) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, opened.session_id)
 
 
 async def topic_ids(client: Client) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tests.broker.connections.test_server import FAST, Client, run
+from tests.broker.connections.test_server import FAST, Client
 from tests.broker.handlers.test_old_versions import append, batch, create
 
 
@@ -141,27 +141,23 @@ def test_high_watermarks_are_kept_for_kafka() -> None:
         (3, 3, (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False)),
     ],
 )
-def test_a_fetch_behind_the_end_of_its_last_epoch(
+async def test_a_fetch_behind_the_end_of_its_last_epoch(
     offset: int, last_epoch: int, response: tuple[int, int, int, bool]
 ) -> None:
     """KIP-595: the log has epochs 0 and 2, of two and two records."""
-
-    async def story() -> None:
-        running = Broker(BrokerSettings(FAST))
-        host, port = await running.start("127.0.0.1", 0)
-        client = Client(*await asyncio.open_connection(host, port))
-        try:
-            await create(client, "t")
-            await append(client, batch(b"a", b"b"))
-            running.topics.partition("t", 0).log.begin_epoch(2)
-            await append(client, batch(b"c", b"d"))
-            requested = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1000)
-            request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchTopic("t", partitions=[requested])])
-            data = (await client.ask(request, FetchResponse, 12)).responses[0].partitions[0]
-            end = data.diverging_epoch
-            assert (data.error_code, end.epoch, end.end_offset, bool(data.records)) == response
-        finally:
-            client.writer.close()
-            await running.stop()
-
-    run(story)
+    running = Broker(BrokerSettings(FAST))
+    host, port = await running.start("127.0.0.1", 0)
+    client = Client(*await asyncio.open_connection(host, port))
+    try:
+        await create(client, "t")
+        await append(client, batch(b"a", b"b"))
+        running.topics.partition("t", 0).log.begin_epoch(2)
+        await append(client, batch(b"c", b"d"))
+        requested = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1000)
+        request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchTopic("t", partitions=[requested])])
+        data = (await client.ask(request, FetchResponse, 12)).responses[0].partitions[0]
+        end = data.diverging_epoch
+        assert (data.error_code, end.epoch, end.end_offset, bool(data.records)) == response
+    finally:
+        client.writer.close()
+        await running.stop()

@@ -21,7 +21,6 @@ from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequ
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.connections.test_server import run
 from tests.broker.handlers.test_cluster_view import one_of_two
 
 PLAIN, SSL_ALONE = 1, 2
@@ -87,36 +86,26 @@ CASES = [
 
 
 @pytest.mark.parametrize(("announced", "new", "old", "first"), CASES)
-def test_a_partition(announced: PartitionState, new: Described, old: Described, first: Described) -> None:
+async def test_a_partition(announced: PartitionState, new: Described, old: Described, first: Described) -> None:
     """What Metadata describes from version 6 on, in versions 1 to 5, and in version 0."""
-
-    async def story() -> None:
-        async with one_of_two() as (broker, client):
-            update(broker.cluster, {("t", 0): announced}, REGISTRATIONS)
-            for version, described in ((9, new), (6, new), (5, old), (1, old), (0, first)):
-                response = await client.ask(
-                    MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, version
-                )
-                assert response.topics[0].error_code == NONE
-                row = response.topics[0].partitions[0]
-                assert (row.error_code, row.leader_id, tuple(row.replica_nodes), tuple(row.isr_nodes)) == described
-                assert row.leader_epoch == (7 if version >= 7 else -1)
-                assert [(b.node_id, b.host, b.port) for b in response.brokers] == [(1, "one", 9092), (4, "four", 9092)]
-
-    run(story)
+    async with one_of_two() as (broker, client):
+        update(broker.cluster, {("t", 0): announced}, REGISTRATIONS)
+        for version, described in ((9, new), (6, new), (5, old), (1, old), (0, first)):
+            response = await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, version)
+            assert response.topics[0].error_code == NONE
+            row = response.topics[0].partitions[0]
+            assert (row.error_code, row.leader_id, tuple(row.replica_nodes), tuple(row.isr_nodes)) == described
+            assert row.leader_epoch == (7 if version >= 7 else -1)
+            assert [(b.node_id, b.host, b.port) for b in response.brokers] == [(1, "one", 9092), (4, "four", 9092)]
 
 
-def test_a_topic_that_does_not_exist() -> None:
+async def test_a_topic_that_does_not_exist() -> None:
     """getTopicMetadataNonExistingTopics."""
-
-    async def story() -> None:
-        async with one_of_two() as (broker, client):
-            update(broker.cluster, {("t", 0): WHOLE}, REGISTRATIONS)
-            request = MetadataRequest([MetadataRequestTopic(name="none")], allow_auto_topic_creation=False)
-            (topic,) = (await client.ask(request, MetadataResponse, 9)).topics
-            assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
-
-    run(story)
+    async with one_of_two() as (broker, client):
+        update(broker.cluster, {("t", 0): WHOLE}, REGISTRATIONS)
+        request = MetadataRequest([MetadataRequestTopic(name="none")], allow_auto_topic_creation=False)
+        (topic,) = (await client.ask(request, MetadataResponse, 9)).topics
+        assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
 
 def test_brokers_that_were_returned_stay() -> None:
@@ -129,15 +118,12 @@ def test_brokers_that_were_returned_stay() -> None:
     assert [broker.broker_id for broker in view.brokers(("", 0))] == [PLAIN]
 
 
-def test_a_broker_that_clients_cannot_reach_is_no_coordinator_and_runs() -> None:
-    async def story() -> None:
-        async with one_of_two() as (broker, client):
-            topic = broker.topics.offsets_topic()
-            index = partition_for("g", len(topic.partitions))
-            update(broker.cluster, {(topic.name, index): state(SSL_ALONE, (2,), (2,))}, REGISTRATIONS)
-            one = await client.ask(FindCoordinatorRequest("g", 0), FindCoordinatorResponse, 3)
-            assert (one.node_id, one.error_code) == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            refused = await client.ask(UnregisterBrokerRequest(SSL_ALONE), UnregisterBrokerResponse, 0)
-            assert refused.error_code == ErrorCode.INVALID_REQUEST
-
-    run(story)
+async def test_a_broker_that_clients_cannot_reach_is_no_coordinator_and_runs() -> None:
+    async with one_of_two() as (broker, client):
+        topic = broker.topics.offsets_topic()
+        index = partition_for("g", len(topic.partitions))
+        update(broker.cluster, {(topic.name, index): state(SSL_ALONE, (2,), (2,))}, REGISTRATIONS)
+        one = await client.ask(FindCoordinatorRequest("g", 0), FindCoordinatorResponse, 3)
+        assert (one.node_id, one.error_code) == (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        refused = await client.ask(UnregisterBrokerRequest(SSL_ALONE), UnregisterBrokerResponse, 0)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST

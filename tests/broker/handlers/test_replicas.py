@@ -16,7 +16,7 @@ from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from tests.broker.connections.test_server import broker, make_topic, run
+from tests.broker.connections.test_server import broker, make_topic
 
 NOBODY = "nobody-made-this"
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -24,40 +24,32 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("election_type", [0, 1])
-def test_no_partition_needs_an_election(version: int, election_type: int) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            requested = [TopicPartitions("t", [0, 7]), TopicPartitions(NOBODY, [0])]
-            response = await client.ask(
-                ElectLeadersRequest(election_type, requested, 1000), ElectLeadersResponse, version
-            )
-            assert response.error_code == ErrorCode.NONE
-            rows = [
-                (r.topic, p.partition_id, p.error_code)
-                for r in response.replica_election_results
-                for p in r.partition_result
-            ]
-            assert rows == [("t", 0, ErrorCode.ELECTION_NOT_NEEDED), ("t", 7, UNKNOWN), (NOBODY, 0, UNKNOWN)]
-            response = await client.ask(ElectLeadersRequest(election_type, None, 1000), ElectLeadersResponse, version)
-            assert [(r.topic, r.partition_result) for r in response.replica_election_results] == [("t", [])]
-
-    run(story)
+async def test_no_partition_needs_an_election(version: int, election_type: int) -> None:
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        requested = [TopicPartitions("t", [0, 7]), TopicPartitions(NOBODY, [0])]
+        response = await client.ask(ElectLeadersRequest(election_type, requested, 1000), ElectLeadersResponse, version)
+        assert response.error_code == ErrorCode.NONE
+        rows = [
+            (r.topic, p.partition_id, p.error_code)
+            for r in response.replica_election_results
+            for p in r.partition_result
+        ]
+        assert rows == [("t", 0, ErrorCode.ELECTION_NOT_NEEDED), ("t", 7, UNKNOWN), (NOBODY, 0, UNKNOWN)]
+        response = await client.ask(ElectLeadersRequest(election_type, None, 1000), ElectLeadersResponse, version)
+        assert [(r.topic, r.partition_result) for r in response.replica_election_results] == [("t", [])]
 
 
-def test_an_election_type_that_does_not_exist() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            for requested, expected in (([TopicPartitions("t", [0])], [ErrorCode.INVALID_REQUEST]), (None, [])):
-                response = await client.ask(ElectLeadersRequest(5, requested, 1000), ElectLeadersResponse, 2)
-                assert response.error_code == ErrorCode.INVALID_REQUEST
-                results = [p.error_code for r in response.replica_election_results for p in r.partition_result]
-                assert results == expected
-
-    run(story)
+async def test_an_election_type_that_does_not_exist() -> None:
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        for requested, expected in (([TopicPartitions("t", [0])], [ErrorCode.INVALID_REQUEST]), (None, [])):
+            response = await client.ask(ElectLeadersRequest(5, requested, 1000), ElectLeadersResponse, 2)
+            assert response.error_code == ErrorCode.INVALID_REQUEST
+            results = [p.error_code for r in response.replica_election_results for p in r.partition_result]
+            assert results == expected
 
 
 REASSIGNMENTS = [
@@ -75,28 +67,22 @@ REASSIGNMENTS = [
 
 @pytest.mark.parametrize("version", range(2))
 @pytest.mark.parametrize(("topic", "partition", "replicas", "code"), REASSIGNMENTS)
-def test_replicas_stay_where_they_are(
+async def test_replicas_stay_where_they_are(
     version: int, topic: str, partition: int, replicas: list[int] | None, code: ErrorCode
 ) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            await make_topic(client)
-            requested = [ReassignableTopic(topic, [ReassignablePartition(partition, replicas)])]
-            request = AlterPartitionReassignmentsRequest(1000, True, requested)
-            response = await client.ask(request, AlterPartitionReassignmentsResponse, version)
-            (result,) = response.responses[0].partitions
-            assert (response.error_code, result.error_code) == (ErrorCode.NONE, code)
-
-    run(story)
+    async with broker() as connect:
+        client = await connect()
+        await make_topic(client)
+        requested = [ReassignableTopic(topic, [ReassignablePartition(partition, replicas)])]
+        request = AlterPartitionReassignmentsRequest(1000, True, requested)
+        response = await client.ask(request, AlterPartitionReassignmentsResponse, version)
+        (result,) = response.responses[0].partitions
+        assert (response.error_code, result.error_code) == (ErrorCode.NONE, code)
 
 
-def test_no_reassignment_is_ever_under_way() -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            response = await (await connect()).ask(
-                ListPartitionReassignmentsRequest(1000, None), ListPartitionReassignmentsResponse, 0
-            )
-            assert (response.error_code, response.topics) == (ErrorCode.NONE, [])
-
-    run(story)
+async def test_no_reassignment_is_ever_under_way() -> None:
+    async with broker() as connect:
+        response = await (await connect()).ask(
+            ListPartitionReassignmentsRequest(1000, None), ListPartitionReassignmentsResponse, 0
+        )
+        assert (response.error_code, response.topics) == (ErrorCode.NONE, [])

@@ -11,7 +11,7 @@ from coterie.wire.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from tests.broker.connections.test_server import Client, broker, make_topic, run
+from tests.broker.connections.test_server import Client, broker, make_topic
 
 NOBODY = "nobody-made-this"
 P3 = [0, 1, 2]
@@ -55,43 +55,37 @@ def rows(response: DescribeTopicPartitionsResponse) -> list[tuple[int, str | Non
 
 
 @pytest.mark.parametrize(("names", "limit", "cursor", "expected", "next_cursor"), ROWS)
-def test_pages_are_those_of_kafka(
+async def test_pages_are_those_of_kafka(
     names: list[str],
     limit: int,
     cursor: tuple[str, int] | None,
     expected: list[Row],
     next_cursor: tuple[str, int] | None,
 ) -> None:
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            for name in ("p3", "p1", "p2"):
-                await make_topic(client, name, 3)
-            response = await describe(client, names, limit, cursor)
-            assert rows(response) == expected
-            assert response.next_cursor == (Cursor(*next_cursor) if next_cursor else None)
-
-    run(story)
+    async with broker() as connect:
+        client = await connect()
+        for name in ("p3", "p1", "p2"):
+            await make_topic(client, name, 3)
+        response = await describe(client, names, limit, cursor)
+        assert rows(response) == expected
+        assert response.next_cursor == (Cursor(*next_cursor) if next_cursor else None)
 
 
-def test_a_partition_is_described_whole_and_cursors_lead_through_all_topics() -> None:
-    async def story() -> None:
-        async with broker(max_request_partition_size_limit="2") as connect:
-            client = await connect()
-            for name in ("p1", "p2"):
-                await make_topic(client, name, 3)
-            seen, cursor, pages = [], None, 0
-            while pages == 0 or cursor:
-                response = await describe(client, [], 2000, cursor)
-                seen += [(t.name, p) for t in response.topics for p in t.partitions]
-                pages += 1
-                after = response.next_cursor
-                cursor = None if after is None else (after.topic_name, after.partition_index)
-            assert [(name, p.partition_index) for name, p in seen] == [(n, i) for n in ("p1", "p2") for i in P3]
-            assert pages == 3
-            for _, p in seen:
-                assert (p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes) == (1, 0, [1], [1])
-                assert (p.eligible_leader_replicas, p.last_known_elr, p.offline_replicas) == ([], [], [])
-            assert {t.topic_authorized_operations for t in response.topics} == {3576}
-
-    run(story)
+async def test_a_partition_is_described_whole_and_cursors_lead_through_all_topics() -> None:
+    async with broker(max_request_partition_size_limit="2") as connect:
+        client = await connect()
+        for name in ("p1", "p2"):
+            await make_topic(client, name, 3)
+        seen, cursor, pages = [], None, 0
+        while pages == 0 or cursor:
+            response = await describe(client, [], 2000, cursor)
+            seen += [(t.name, p) for t in response.topics for p in t.partitions]
+            pages += 1
+            after = response.next_cursor
+            cursor = None if after is None else (after.topic_name, after.partition_index)
+        assert [(name, p.partition_index) for name, p in seen] == [(n, i) for n in ("p1", "p2") for i in P3]
+        assert pages == 3
+        for _, p in seen:
+            assert (p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes) == (1, 0, [1], [1])
+            assert (p.eligible_leader_replicas, p.last_known_elr, p.offline_replicas) == ([], [], [])
+        assert {t.topic_authorized_operations for t in response.topics} == {3576}

@@ -27,7 +27,7 @@ from coterie.wire.messages.topics.create_partitions import (
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from tests.awaiting import quiet, until
-from tests.broker.connections.test_bounds import run, running
+from tests.broker.connections.test_bounds import running
 from tests.broker.connections.test_server import Client
 
 
@@ -120,45 +120,38 @@ def test_a_deletion_waits_for_partitions_that_are_being_added() -> None:
     assert (fs.names(""), fs.is_open, topics.by_name) == (["topics.json"], 0, {})
 
 
-def test_more_partitions_than_descriptors_are_refused(tmp_path: Path) -> None:
-    async def story() -> None:
-        broker = Broker(BrokerSettings({"offsets.topic.num.partitions": "1"}), tmp_path)
-        address = await broker.start("127.0.0.1", 0)
-        client = Client(*await asyncio.open_connection(*address))
-        await client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-        before, names = open_descriptors(), sorted(os.listdir(tmp_path))
-        with descriptors(100):
-            response = await client.ask(CreateTopicsRequest([CreatableTopic("t", 200, 1)]), CreateTopicsResponse, 7)
-            assert response.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
-            assert "raise ulimit -n" in (response.topics[0].error_message or "")
-            assert (open_descriptors(), sorted(os.listdir(tmp_path))) == (before, names)
-            small = await client.ask(CreateTopicsRequest([CreatableTopic("t", 3, 1)]), CreateTopicsResponse, 7)
-            assert small.topics[0].error_code == 0
-            more = CreatePartitionsRequest([CreatePartitionsTopic("t", 200)])
-            grown = await client.ask(more, CreatePartitionsResponse, 3)
-            assert grown.results[0].error_code == ErrorCode.INVALID_PARTITIONS
-        client.writer.close()
-        await broker.stop()
-
-    run(story)
+async def test_more_partitions_than_descriptors_are_refused(tmp_path: Path) -> None:
+    broker = Broker(BrokerSettings({"offsets.topic.num.partitions": "1"}), tmp_path)
+    address = await broker.start("127.0.0.1", 0)
+    client = Client(*await asyncio.open_connection(*address))
+    await client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+    before, names = open_descriptors(), sorted(os.listdir(tmp_path))
+    with descriptors(100):
+        response = await client.ask(CreateTopicsRequest([CreatableTopic("t", 200, 1)]), CreateTopicsResponse, 7)
+        assert response.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
+        assert "raise ulimit -n" in (response.topics[0].error_message or "")
+        assert (open_descriptors(), sorted(os.listdir(tmp_path))) == (before, names)
+        small = await client.ask(CreateTopicsRequest([CreatableTopic("t", 3, 1)]), CreateTopicsResponse, 7)
+        assert small.topics[0].error_code == 0
+        more = CreatePartitionsRequest([CreatePartitionsTopic("t", 200)])
+        grown = await client.ask(more, CreatePartitionsResponse, 3)
+        assert grown.results[0].error_code == ErrorCode.INVALID_PARTITIONS
+    client.writer.close()
+    await broker.stop()
 
 
-def test_a_request_for_more_than_ten_thousand_partitions_is_refused() -> None:
+async def test_a_request_for_more_than_ten_thousand_partitions_is_refused() -> None:
     """Kafka 4's ReplicationControlManagerTest: the whole request."""
-
-    async def story() -> None:
-        async with running() as at:
-            client = await at.connect()
-            request = CreateTopicsRequest([CreatableTopic("a", 9_999, 1), CreatableTopic("b", -1, 1)])
-            request.topics.append(CreatableTopic("c", 1, 1))
-            response = await client.ask(request, CreateTopicsResponse, 7)
-            assert [t.error_code for t in response.topics] == [ErrorCode.POLICY_VIOLATION] * 3
-            assert set(at.broker.topics.by_name) == {"t"}
-
-    run(story)
+    async with running() as at:
+        client = await at.connect()
+        request = CreateTopicsRequest([CreatableTopic("a", 9_999, 1), CreatableTopic("b", -1, 1)])
+        request.topics.append(CreatableTopic("c", 1, 1))
+        response = await client.ask(request, CreateTopicsResponse, 7)
+        assert [t.error_code for t in response.topics] == [ErrorCode.POLICY_VIOLATION] * 3
+        assert set(at.broker.topics.by_name) == {"t"}
 
 
-def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     make, remove = MemoryFileSystem.make_directory, MemoryFileSystem.remove_directory
     made, removed = list[str](), list[str]()
 
@@ -172,58 +165,52 @@ def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch
         removed.append(path)
         remove(self, path)
 
-    async def story() -> None:
-        async with running() as at:
-            monkeypatch.setattr(MemoryFileSystem, "make_directory", slow_make)
-            monkeypatch.setattr(MemoryFileSystem, "remove_directory", slow_remove)
-            client, other = await at.connect(), await at.connect()
-            creating = asyncio.create_task(
-                client.ask(CreateTopicsRequest([CreatableTopic("large", 200, 1)]), CreateTopicsResponse, 7)
-            )
-            await until(lambda: made, "the creation has begun")
-            responses = 0
-            while not creating.done():
-                again = CreateTopicsRequest([CreatableTopic("large", 1, 1)])
-                second = await other.ask(again, CreateTopicsResponse, 7)
-                assert second.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-                responses += 1
-            assert responses > 5
-            assert creating.result().topics[0].error_code == 0
-            request = DeleteTopicsRequest([DeleteTopicState("large")])
-            deleting = asyncio.create_task(client.ask(request, DeleteTopicsResponse, 6))
-            await until(lambda: removed, "the deletion has begun")
-            responses = 0
-            while not deleting.done():
-                await other.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-                responses += 1
-            assert responses > 5
-            assert "large" not in at.broker.topics.by_name
-
-    run(story)
+    async with running() as at:
+        monkeypatch.setattr(MemoryFileSystem, "make_directory", slow_make)
+        monkeypatch.setattr(MemoryFileSystem, "remove_directory", slow_remove)
+        client, other = await at.connect(), await at.connect()
+        creating = asyncio.create_task(
+            client.ask(CreateTopicsRequest([CreatableTopic("large", 200, 1)]), CreateTopicsResponse, 7)
+        )
+        await until(lambda: made, "the creation has begun")
+        responses = 0
+        while not creating.done():
+            again = CreateTopicsRequest([CreatableTopic("large", 1, 1)])
+            second = await other.ask(again, CreateTopicsResponse, 7)
+            assert second.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            responses += 1
+        assert responses > 5
+        assert creating.result().topics[0].error_code == 0
+        request = DeleteTopicsRequest([DeleteTopicState("large")])
+        deleting = asyncio.create_task(client.ask(request, DeleteTopicsResponse, 6))
+        await until(lambda: removed, "the deletion has begun")
+        responses = 0
+        while not deleting.done():
+            await other.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+            responses += 1
+        assert responses > 5
+        assert "large" not in at.broker.topics.by_name
 
 
-def test_connections_beyond_the_descriptors_are_refused_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with running() as at:
-            before = open_descriptors()
-            with descriptors(50):
-                clients = []
-                with contextlib.suppress(OSError):
-                    while True:  # the last connects and finds no descriptor on the broker's side
-                        clients.append(await asyncio.open_connection(*at.address))
-                await quiet()
-                assert "no file descriptor is left" in caplog.text
-                assert "socket.accept() out of system resource" not in caplog.text
-                assert len(caplog.records) < 20
-                for _, writer in clients:
-                    writer.close()
-                await quiet()
-                fresh = Client(*await asyncio.open_connection(*at.address))
-                async with asyncio.timeout(5):
-                    await fresh.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-                fresh.writer.close()
+async def test_connections_beyond_the_descriptors_are_refused_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as at:
+        before = open_descriptors()
+        with descriptors(50):
+            clients = []
+            with contextlib.suppress(OSError):
+                while True:  # the last connects and finds no descriptor on the broker's side
+                    clients.append(await asyncio.open_connection(*at.address))
             await quiet()
-            assert open_descriptors() == before
-        assert "Traceback" not in caplog.text
-
-    run(story)
+            assert "no file descriptor is left" in caplog.text
+            assert "socket.accept() out of system resource" not in caplog.text
+            assert len(caplog.records) < 20
+            for _, writer in clients:
+                writer.close()
+            await quiet()
+            fresh = Client(*await asyncio.open_connection(*at.address))
+            async with asyncio.timeout(5):
+                await fresh.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+            fresh.writer.close()
+        await quiet()
+        assert open_descriptors() == before
+    assert "Traceback" not in caplog.text

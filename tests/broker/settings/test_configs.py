@@ -71,53 +71,46 @@ def test_settings_are_described_and_altered_as_by_kafka(levels: None) -> None:
     assert not different, "\n".join(different)
 
 
-def test_a_setting_that_an_earlier_coterie_took_bars_no_other(tmp_path: Path) -> None:
+async def test_a_setting_that_an_earlier_coterie_took_bars_no_other(tmp_path: Path) -> None:
     """It can be removed, and stays without effect until then."""
     KeptConfigs(DiskFileSystem(tmp_path)).replace({(ResourceType.GROUP, "g"): {"streams.num.standby.replicas": "1"}})
-
-    async def run() -> None:
-        broker = Broker(BrokerSettings({}), tmp_path)
-        client = await _connect(broker)
-        change = await asyncio.to_thread(client.alter, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
-        removal = await asyncio.to_thread(client.alter, GROUP, "g", ("streams.num.standby.replicas", DELETE, None))
-        assert (change[0], removal[0]) == (ErrorCode.NONE, ErrorCode.NONE)
-        assert broker.kept_configs.of(ResourceType.GROUP, "g") == {"consumer.session.timeout.ms": "50000"}
-        await _end(broker, client)
-
-    asyncio.run(run())
+    broker = Broker(BrokerSettings({}), tmp_path)
+    client = await _connect(broker)
+    change = await asyncio.to_thread(client.alter, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    removal = await asyncio.to_thread(client.alter, GROUP, "g", ("streams.num.standby.replicas", DELETE, None))
+    assert (change[0], removal[0]) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert broker.kept_configs.of(ResourceType.GROUP, "g") == {"consumer.session.timeout.ms": "50000"}
+    await _end(broker, client)
 
 
-def test_altered_settings_are_in_force_at_once_and_after_a_restart(tmp_path: Path) -> None:
-    async def run() -> None:
-        given = {"log.retention.ms": "90000", "log.segment.bytes": "5000"}
-        broker = Broker(BrokerSettings(given), tmp_path)
-        client = await _connect(broker)
-        await asyncio.to_thread(client.create, "t", [("segment.bytes", "4000")])
-        changes = [("log.retention.ms", SET, "80000"), ("message.max.bytes", SET, "2000")]
-        await asyncio.to_thread(client.alter, BROKER, "", *changes)
-        await asyncio.to_thread(
-            client.alter, BROKER, "1", ("log.retention.ms", SET, "70000"), ("max.connections", SET, "7")
-        )
-        await asyncio.to_thread(client.alter, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True)
-        await asyncio.to_thread(client.alter, METRICS, "m", ("interval.ms", SET, "1000"))
-        await asyncio.to_thread(client.alter, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
-        _expect(broker, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
-        assert broker.settings["max.connections"] == 7
-        await _end(broker, client)
+async def test_altered_settings_are_in_force_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    given = {"log.retention.ms": "90000", "log.segment.bytes": "5000"}
+    broker = Broker(BrokerSettings(given), tmp_path)
+    client = await _connect(broker)
+    await asyncio.to_thread(client.create, "t", [("segment.bytes", "4000")])
+    changes = [("log.retention.ms", SET, "80000"), ("message.max.bytes", SET, "2000")]
+    await asyncio.to_thread(client.alter, BROKER, "", *changes)
+    await asyncio.to_thread(
+        client.alter, BROKER, "1", ("log.retention.ms", SET, "70000"), ("max.connections", SET, "7")
+    )
+    await asyncio.to_thread(client.alter, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True)
+    await asyncio.to_thread(client.alter, METRICS, "m", ("interval.ms", SET, "1000"))
+    await asyncio.to_thread(client.alter, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    _expect(broker, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
+    assert broker.settings["max.connections"] == 7
+    await _end(broker, client)
 
-        again = Broker(BrokerSettings(given), tmp_path)
-        client = await _connect(again)
-        _expect(again, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
-        assert again.settings["max.connections"] == 7
-        assert (await asyncio.to_thread(client.list, METRICS, GROUP))[1] == [[METRICS, "m"], [GROUP, "g"]]
-        await asyncio.to_thread(client.alter, BROKER, "1", ("log.retention.ms", DELETE, None))
-        _expect(again, retention_ms=80_000, max_message_bytes=2_000, segment_bytes=4_000)
-        await asyncio.to_thread(client.replace, BROKER, "")
-        await asyncio.to_thread(client.replace, TOPIC, "t")
-        _expect(again, retention_ms=90_000, max_message_bytes=1_048_588, segment_bytes=5_000)
-        await _end(again, client)
-
-    asyncio.run(run())
+    again = Broker(BrokerSettings(given), tmp_path)
+    client = await _connect(again)
+    _expect(again, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
+    assert again.settings["max.connections"] == 7
+    assert (await asyncio.to_thread(client.list, METRICS, GROUP))[1] == [[METRICS, "m"], [GROUP, "g"]]
+    await asyncio.to_thread(client.alter, BROKER, "1", ("log.retention.ms", DELETE, None))
+    _expect(again, retention_ms=80_000, max_message_bytes=2_000, segment_bytes=4_000)
+    await asyncio.to_thread(client.replace, BROKER, "")
+    await asyncio.to_thread(client.replace, TOPIC, "t")
+    _expect(again, retention_ms=90_000, max_message_bytes=1_048_588, segment_bytes=5_000)
+    await _end(again, client)
 
 
 async def _connect(broker: Broker) -> ConfigClient:

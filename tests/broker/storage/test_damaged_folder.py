@@ -216,22 +216,17 @@ def test_a_file_with_secrets_is_for_its_owner_alone(tmp_path: Path, name: str) -
     assert (tmp_path / "topics.json").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_a_broker_keeps_its_secrets_to_itself(tmp_path: Path) -> None:
-    async def story() -> None:
-        authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-        settings = {"coterie.journal.enable": "false", "authorizer.class.name": authorizer}
-        broker = Broker(BrokerSettings(settings), tmp_path)
-        await broker.start("127.0.0.1", 0)
-        assert broker.clients.acls is not None
-        entry = Acl(
-            AclResourceType.TOPIC, "t", PatternType.LITERAL, "User:ann", "*", AclOperation.READ, Permission.ALLOW
-        )
-        broker.clients.acls.alter([entry])
-        finish(broker.clients.scram_credentials.altering([Credential("ann", 1, 4096, b"salt", b"salted")]))
-        broker.kept_configs.replace({(ResourceType.BROKER, ""): {"sasl.jaas.config": "secret"}})
-        await broker.stop()
-
-    asyncio.run(story())
+async def test_a_broker_keeps_its_secrets_to_itself(tmp_path: Path) -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    settings = {"coterie.journal.enable": "false", "authorizer.class.name": authorizer}
+    broker = Broker(BrokerSettings(settings), tmp_path)
+    await broker.start("127.0.0.1", 0)
+    assert broker.clients.acls is not None
+    entry = Acl(AclResourceType.TOPIC, "t", PatternType.LITERAL, "User:ann", "*", AclOperation.READ, Permission.ALLOW)
+    broker.clients.acls.alter([entry])
+    finish(broker.clients.scram_credentials.altering([Credential("ann", 1, 4096, b"salt", b"salted")]))
+    broker.kept_configs.replace({(ResourceType.BROKER, ""): {"sasl.jaas.config": "secret"}})
+    await broker.stop()
     modes = {path.name: path.stat().st_mode & 0o077 for path in tmp_path.iterdir() if path.is_file()}
     assert {name for name, mode in modes.items() if not mode} == set(PRIVATE_FILES)
 

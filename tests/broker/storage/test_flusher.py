@@ -149,21 +149,18 @@ def test_the_failure_of_a_logs_own_sync_ends_the_flusher_once() -> None:
     assert (at.failures, at.responded) == ([error], [])
 
 
-def test_files_are_synced_in_a_thread_and_the_result_comes_to_the_loop() -> None:
+async def test_files_are_synced_in_a_thread_and_the_result_comes_to_the_loop() -> None:
     class Broken(MemoryFile):
         def sync(self) -> None:
             raise OSError(errno.EIO, "the disk failed")
 
-    async def story() -> None:
-        results: list[OSError | None] = []
-        sync = sync_in_thread(asyncio.get_running_loop())
-        whole = MemoryFile()
-        whole.append(b"abc")
-        sync([whole], results.append)
-        await until(lambda: results, "the sync ends")
-        assert (results, whole.synced) == ([None], 3)
-        sync([Broken(), whole], results.append)
-        await until(lambda: len(results) == 2, "the failed sync ends")
-        assert isinstance(results[1], OSError)
-
-    asyncio.run(story())
+    results: list[OSError | None] = []
+    sync = sync_in_thread(asyncio.get_running_loop())
+    whole = MemoryFile()
+    whole.append(b"abc")
+    sync([whole], results.append)
+    await until(lambda: results, "the sync ends")
+    assert (results, whole.synced) == ([None], 3)
+    sync([Broken(), whole], results.append)
+    await until(lambda: len(results) == 2, "the failed sync ends")
+    assert isinstance(results[1], OSError)

@@ -91,18 +91,14 @@ def test_every_api_is_answered(
     assert not [r.getMessage() for r in caplog.records if r.exc_info or "closed" in r.getMessage()]
 
 
-def test_a_coordinator_without_its_topic_is_not_available(disk: Disk) -> None:
+async def test_a_coordinator_without_its_topic_is_not_available(disk: Disk) -> None:
     """Kafka's answer where __consumer_offsets cannot be made (KafkaApis.getCoordinator)."""
-
-    async def story() -> None:
-        async with broker() as connect:
-            client = await connect()
-            disk.full = True
-            for key in (10, 11, 12, 22):
-                request = requests(NOTHING_MADE)[key]
-                if key == 22:
-                    request.transactional_id, request.transaction_timeout_ms = "x", 60_000  # type: ignore[attr-defined]
-                response = await client.ask(request, APIS[key].response, version_of(key))
-                assert set(error_codes(response)) - {0} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}, response
-
-    run(story)
+    async with broker() as connect:
+        client = await connect()
+        disk.full = True
+        for key in (10, 11, 12, 22):
+            request = requests(NOTHING_MADE)[key]
+            if key == 22:
+                request.transactional_id, request.transaction_timeout_ms = "x", 60_000  # type: ignore[attr-defined]
+            response = await client.ask(request, APIS[key].response, version_of(key))
+            assert set(error_codes(response)) - {0} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}, response

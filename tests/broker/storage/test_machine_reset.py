@@ -135,16 +135,13 @@ def test_a_folder_whose_fsync_failed_while_its_broker_registered(
     assert ((tmp_path / FILE).read_bytes() == SYNC_FAILED) is fails
 
 
-def test_a_folder_whose_fsync_failed_names_no_boot(tmp_path: Path) -> None:
-    async def story() -> None:
-        broker = Broker(data=tmp_path)
-        await broker.start("127.0.0.1", 0)
-        assert (tmp_path / FILE).exists()
-        broker._disk_failed(OSError(errno.EIO, "I/O error"))
-        await broker.stop()
-        assert (tmp_path / FILE).read_bytes() == SYNC_FAILED
-
-    asyncio.run(story())
+async def test_a_folder_whose_fsync_failed_names_no_boot(tmp_path: Path) -> None:
+    broker = Broker(data=tmp_path)
+    await broker.start("127.0.0.1", 0)
+    assert (tmp_path / FILE).exists()
+    broker._disk_failed(OSError(errno.EIO, "I/O error"))
+    await broker.stop()
+    assert (tmp_path / FILE).read_bytes() == SYNC_FAILED
 
 
 def test_after_a_failed_sync_the_logs_are_not_trusted_until_they_are_written_again() -> None:

@@ -152,31 +152,27 @@ def test_internal_topics_take_part_in_no_transaction_of_a_client(socket: BrokerS
     }
 
 
-def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path: Path) -> None:
+async def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path: Path) -> None:
     """An offset that a broker took unchecked: UNSTABLE_OFFSET_COMMIT for ever, over every restart."""
-
-    async def story() -> None:
-        first = Broker(BrokerSettings(FAST), tmp_path)
-        client = Client(*await asyncio.open_connection(*await first.start("127.0.0.1", 0)))
-        first.topics.create("t", 1)
-        first.groups._verify = lambda request, version: None  # type: ignore[method-assign]  # as it was before
-        first.groups.ready()
-        response = await client.ask(offsets("x", (7, 0)), TxnOffsetCommitResponse, 3)
-        assert not response.topics[0].partitions[0].error_code
-        assert await unstable(client)
+    first = Broker(BrokerSettings(FAST), tmp_path)
+    client = Client(*await asyncio.open_connection(*await first.start("127.0.0.1", 0)))
+    first.topics.create("t", 1)
+    first.groups._verify = lambda request, version: None  # type: ignore[method-assign]  # as it was before
+    first.groups.ready()
+    response = await client.ask(offsets("x", (7, 0)), TxnOffsetCommitResponse, 3)
+    assert not response.topics[0].partitions[0].error_code
+    assert await unstable(client)
+    client.writer.close()
+    await first.stop()
+    for _ in range(2):
+        again = Broker(BrokerSettings(FAST), tmp_path)
+        client = Client(*await asyncio.open_connection(*await again.start("127.0.0.1", 0)))
+        await until(partial(getattr, again.transactions, "loaded"), "the transactions are loaded")
+        assert not await unstable(client)
+        for partition in again.topics.offsets_topic().partitions:
+            assert partition.log.last_stable_offset == partition.log.end_offset
         client.writer.close()
-        await first.stop()
-        for _ in range(2):
-            again = Broker(BrokerSettings(FAST), tmp_path)
-            client = Client(*await asyncio.open_connection(*await again.start("127.0.0.1", 0)))
-            await until(partial(getattr, again.transactions, "loaded"), "the transactions are loaded")
-            assert not await unstable(client)
-            for partition in again.topics.offsets_topic().partitions:
-                assert partition.log.last_stable_offset == partition.log.end_offset
-            client.writer.close()
-            await again.stop()
-
-    asyncio.run(story())
+        await again.stop()
 
 
 async def unstable(client: Client) -> bool:

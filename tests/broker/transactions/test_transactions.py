@@ -47,96 +47,82 @@ def status(broker: LocalBroker, transactional_id: str = "mover") -> Status:
     return broker._call(lambda: broker.broker.transactions.by_id[transactional_id].status)
 
 
-def test_committed_records_are_seen_and_aborted_ones_never(broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with producer(broker) as one, member(broker, isolation_level="read_committed", group_id=None) as reader:
-            await reader.assign([T0])
-            await one.init_transactions()
-            for n in range(4):
-                one.begin_transaction()
-                for k in range(3):
-                    await one.send("t", b"%d-%d" % (n, k))
-                await one.flush()
-                await (one.commit_transaction() if n % 2 else one.abort_transaction())
-                assert status(broker) == (Status.COMPLETE_COMMIT if n % 2 else Status.COMPLETE_ABORT)
-            assert await read(reader, 6) == [b"1-0", b"1-1", b"1-2", b"3-0", b"3-1", b"3-2"]
-            await polled(reader, lambda: reader.position(T0) == 16)  # 12 records and 4 markers
-            assert reader.lag() == {T0: 0}
-        async with member(broker, group_id=None) as everything:
-            await everything.assign([T0])
-            assert len(await read(everything, 12)) == 12
-
-    asyncio.run(story())
-
-
-def test_an_open_transaction_holds_readers_of_committed_records_back(broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with producer(broker) as one, member(broker, isolation_level="read_committed", group_id=None) as reader:
-            await one.init_transactions()
+async def test_committed_records_are_seen_and_aborted_ones_never(broker: LocalBroker) -> None:
+    async with producer(broker) as one, member(broker, isolation_level="read_committed", group_id=None) as reader:
+        await reader.assign([T0])
+        await one.init_transactions()
+        for n in range(4):
             one.begin_transaction()
-            await (await one.send("t", b"open"))
-            broker.produce("t", b"plain")
-            await reader.assign([T0])
-            assert await reader.end_offsets([T0]) == {T0: 0}, "the last stable offset"
-            assert await reader.poll(100) == {}
-            await one.commit_transaction()
-            assert await read(reader, 2) == [b"open", b"plain"]
-            assert await reader.end_offsets([T0]) == {T0: 3}
+            for k in range(3):
+                await one.send("t", b"%d-%d" % (n, k))
+            await one.flush()
+            await (one.commit_transaction() if n % 2 else one.abort_transaction())
+            assert status(broker) == (Status.COMPLETE_COMMIT if n % 2 else Status.COMPLETE_ABORT)
+        assert await read(reader, 6) == [b"1-0", b"1-1", b"1-2", b"3-0", b"3-1", b"3-2"]
+        await polled(reader, lambda: reader.position(T0) == 16)  # 12 records and 4 markers
+        assert reader.lag() == {T0: 0}
+    async with member(broker, group_id=None) as everything:
+        await everything.assign([T0])
+        assert len(await read(everything, 12)) == 12
 
-    asyncio.run(story())
+
+async def test_an_open_transaction_holds_readers_of_committed_records_back(broker: LocalBroker) -> None:
+    async with producer(broker) as one, member(broker, isolation_level="read_committed", group_id=None) as reader:
+        await one.init_transactions()
+        one.begin_transaction()
+        await (await one.send("t", b"open"))
+        broker.produce("t", b"plain")
+        await reader.assign([T0])
+        assert await reader.end_offsets([T0]) == {T0: 0}, "the last stable offset"
+        assert await reader.poll(100) == {}
+        await one.commit_transaction()
+        assert await read(reader, 2) == [b"open", b"plain"]
+        assert await reader.end_offsets([T0]) == {T0: 3}
 
 
-def test_offsets_are_committed_with_the_records_or_not_at_all(broker: LocalBroker) -> None:
+async def test_offsets_are_committed_with_the_records_or_not_at_all(broker: LocalBroker) -> None:
     """Read, write, commit the offsets in one transaction; an aborted one leaves the group where it was."""
     broker.produce("in", b"a", b"b")
+    async with producer(broker) as one, await settled(member(broker, enable_auto_commit=False), 1, "in") as reader:
+        await one.init_transactions()
+        await polled(reader, lambda: reader.position(("in", 0)) == 2)
 
-    async def story() -> None:
-        async with producer(broker) as one, await settled(member(broker, enable_auto_commit=False), 1, "in") as reader:
-            await one.init_transactions()
-            await polled(reader, lambda: reader.position(("in", 0)) == 2)
-
-            async def fails() -> None:
-                async with one.transaction():
-                    await one.send("t", b"A")
-                    await one.send_offsets_to_transaction({("in", 0): 1}, reader.group_metadata())
-                    raise ValueError("the user's own")
-
-            with pytest.raises(ValueError, match="the user's own"):
-                await fails()
-            assert broker.committed("g") == {}
+        async def fails() -> None:
             async with one.transaction():
                 await one.send("t", b"A")
-                await one.send_offsets_to_transaction({("in", 0): 2}, reader.group_metadata())
-                assert broker.committed("g") == {}, "pending"
-            assert broker.committed("g") == {("in", 0): 2}
-            # A consumer that is no member any more cannot commit through a producer either.
-            late = reader.group_metadata()._replace(generation_id=99)
-            with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
-                async with one.transaction():
-                    await one.send_offsets_to_transaction({("in", 0): 9}, late)
-            async with one.transaction():
-                await one.send("t", b"after")
-            assert broker.committed("g") == {("in", 0): 2}
+                await one.send_offsets_to_transaction({("in", 0): 1}, reader.group_metadata())
+                raise ValueError("the user's own")
 
-    asyncio.run(story())
+        with pytest.raises(ValueError, match="the user's own"):
+            await fails()
+        assert broker.committed("g") == {}
+        async with one.transaction():
+            await one.send("t", b"A")
+            await one.send_offsets_to_transaction({("in", 0): 2}, reader.group_metadata())
+            assert broker.committed("g") == {}, "pending"
+        assert broker.committed("g") == {("in", 0): 2}
+        # A consumer that is no member any more cannot commit through a producer either.
+        late = reader.group_metadata()._replace(generation_id=99)
+        with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+            async with one.transaction():
+                await one.send_offsets_to_transaction({("in", 0): 9}, late)
+        async with one.transaction():
+            await one.send("t", b"after")
+        assert broker.committed("g") == {("in", 0): 2}
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalBroker, level: int) -> None:
+async def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalBroker, level: int) -> None:
     """Of version 2 nothing is added by a request of its own, and each transaction has its epoch (KIP-890)."""
     update = FeatureUpdate(TRANSACTION_VERSION, level, UpgradeType.SAFE_DOWNGRADE)
     broker._call(lambda: broker.broker.features.update([update], validate_only=False))
-
-    async def story() -> None:
-        async with producer(broker) as one:
-            await one.init_transactions()
-            for n in range(3):
-                one.begin_transaction()
-                await one.send_and_wait("t", b"%d" % n)
-                await one.send_offsets_to_transaction({("in", 0): n}, ConsumerGroupMetadata("g"))
-                await (one.commit_transaction() if n != 1 else one.abort_transaction())
-
-    asyncio.run(story())
+    async with producer(broker) as one:
+        await one.init_transactions()
+        for n in range(3):
+            one.begin_transaction()
+            await one.send_and_wait("t", b"%d" % n)
+            await one.send_offsets_to_transaction({("in", 0): n}, ConsumerGroupMetadata("g"))
+            await (one.commit_transaction() if n != 1 else one.abort_transaction())
     state = broker._call(lambda: broker.broker.transactions.by_id["mover"])
     assert (state.epoch, state.client_transaction_version) == ((3, 2) if level == 2 else (0, 0))
     assert broker.committed("g") == {("in", 0): 2}
@@ -144,87 +130,75 @@ def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalBroker,
     assert adds == ([0, 0] if level == 2 else [3, 3])
 
 
-def test_a_newer_producer_fences_the_older(broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with producer(broker) as old, producer(broker) as new:
-            await old.init_transactions()
+async def test_a_newer_producer_fences_the_older(broker: LocalBroker) -> None:
+    async with producer(broker) as old, producer(broker) as new:
+        await old.init_transactions()
+        old.begin_transaction()
+        await (await old.send("t", b"old"))
+        await new.init_transactions()
+        assert status(broker) == Status.EMPTY, "the old one's transaction was aborted"
+        with pytest.raises(KafkaError) as fenced:
+            await old.commit_transaction()
+        assert fenced.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+        with pytest.raises(KafkaError, match="make a new one"):
             old.begin_transaction()
-            await (await old.send("t", b"old"))
-            await new.init_transactions()
-            assert status(broker) == Status.EMPTY, "the old one's transaction was aborted"
-            with pytest.raises(KafkaError) as fenced:
-                await old.commit_transaction()
-            assert fenced.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-            with pytest.raises(KafkaError, match="make a new one"):
-                old.begin_transaction()
-            async with new.transaction():
-                await new.send("t", b"new")
-            async with member(broker, isolation_level="read_committed", group_id=None) as reader:
-                await reader.assign([T0])
-                assert await read(reader) == [b"new"]
-
-    asyncio.run(story())
+        async with new.transaction():
+            await new.send("t", b"new")
+        async with member(broker, isolation_level="read_committed", group_id=None) as reader:
+            await reader.assign([T0])
+            assert await read(reader) == [b"new"]
 
 
-def test_what_a_producer_may_not_do(broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with producer(broker) as one:
-            with pytest.raises(KafkaError, match="init_transactions was not called"):
-                one.begin_transaction()
-            await one.init_transactions()
-            with pytest.raises(KafkaError, match="no transaction is open"):
-                await one.send("t", b"x")
+async def test_what_a_producer_may_not_do(broker: LocalBroker) -> None:
+    async with producer(broker) as one:
+        with pytest.raises(KafkaError, match="init_transactions was not called"):
             one.begin_transaction()
-            await one.commit_transaction()  # nothing in it: nothing is asked
-            assert broker.requested("EndTxn") == 0
-        async with Producer({"bootstrap.servers": broker.bootstrap_servers}) as plain:
-            with pytest.raises(ConfigError, match=r"no transactional\.id"):
-                await plain.init_transactions()
-        with pytest.raises(ConfigError, match="acks=all"):
-            Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "acks": "1"})
-        long_ms = {"transactional.id": "mover", "transaction.timeout.ms": 10**9}
-        too_long = Producer({"bootstrap.servers": broker.bootstrap_servers} | long_ms)
-        with pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
-            await too_long.init_transactions()
-        await too_long.close()
-
-    asyncio.run(story())
-
-
-def test_a_transaction_that_is_open_too_long_is_aborted(broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with producer(broker) as one:
-            await one.init_transactions()
-            one.begin_transaction()
-            await (await one.send("t", b"slow"))
-            broker.jump(60_001)
-            broker._call(broker.broker.transactions.abort_timed_out)
-            assert status(broker) == Status.COMPLETE_ABORT
-            with pytest.raises(KafkaError):
-                await one.commit_transaction()
-
-    asyncio.run(story())
+        await one.init_transactions()
+        with pytest.raises(KafkaError, match="no transaction is open"):
+            await one.send("t", b"x")
+        one.begin_transaction()
+        await one.commit_transaction()  # nothing in it: nothing is asked
+        assert broker.requested("EndTxn") == 0
+    async with Producer({"bootstrap.servers": broker.bootstrap_servers}) as plain:
+        with pytest.raises(ConfigError, match=r"no transactional\.id"):
+            await plain.init_transactions()
+    with pytest.raises(ConfigError, match="acks=all"):
+        Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "acks": "1"})
+    long_ms = {"transactional.id": "mover", "transaction.timeout.ms": 10**9}
+    too_long = Producer({"bootstrap.servers": broker.bootstrap_servers} | long_ms)
+    with pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
+        await too_long.init_transactions()
+    await too_long.close()
 
 
-def test_a_failed_record_spoils_the_transaction_and_the_next_goes_on(broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with producer(broker) as one:
-            await one.init_transactions()
-            one.begin_transaction()
-            broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
-            heard: list[tuple[object, int]] = []
-            await one.send("t", b"x", on_delivery=lambda metadata, error: heard.append((error, metadata.offset)))
-            with pytest.raises(KafkaError, match="must be aborted"):
-                await one.commit_transaction()
-            ((error, offset),) = heard
-            assert isinstance(error, KafkaError)
-            assert offset == -1
-            await one.abort_transaction()
-            async with one.transaction():
-                await one.send("t", b"y", on_delivery=lambda metadata, error: heard.append((error, metadata.offset)))
-            assert heard[1][0] is None
+async def test_a_transaction_that_is_open_too_long_is_aborted(broker: LocalBroker) -> None:
+    async with producer(broker) as one:
+        await one.init_transactions()
+        one.begin_transaction()
+        await (await one.send("t", b"slow"))
+        broker.jump(60_001)
+        broker._call(broker.broker.transactions.abort_timed_out)
+        assert status(broker) == Status.COMPLETE_ABORT
+        with pytest.raises(KafkaError):
+            await one.commit_transaction()
 
-    asyncio.run(story())
+
+async def test_a_failed_record_spoils_the_transaction_and_the_next_goes_on(broker: LocalBroker) -> None:
+    async with producer(broker) as one:
+        await one.init_transactions()
+        one.begin_transaction()
+        broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+        heard: list[tuple[object, int]] = []
+        await one.send("t", b"x", on_delivery=lambda metadata, error: heard.append((error, metadata.offset)))
+        with pytest.raises(KafkaError, match="must be aborted"):
+            await one.commit_transaction()
+        ((error, offset),) = heard
+        assert isinstance(error, KafkaError)
+        assert offset == -1
+        await one.abort_transaction()
+        async with one.transaction():
+            await one.send("t", b"y", on_delivery=lambda metadata, error: heard.append((error, metadata.offset)))
+        assert heard[1][0] is None
 
 
 def test_confluents_transactional_producer_and_consumer(broker: LocalBroker) -> None:
@@ -315,32 +289,28 @@ def test_transactions_survive_a_crash(tmp_path: Path) -> None:
         process.stop()
 
 
-def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
+async def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
     """A producer that returns at once after a restart must not be taken for one that was never there."""
+    async with producer(broker) as one:
+        await one.init_transactions()
+        one.begin_transaction()
+        await (await one.send("t", b"open"))
+        transactions = broker.broker.transactions
 
-    async def story() -> None:
-        async with producer(broker) as one:
-            await one.init_transactions()
-            one.begin_transaction()
-            await (await one.send("t", b"open"))
-            transactions = broker.broker.transactions
+        def forget() -> None:
+            transactions.by_id.clear()
+            transactions.machine.loaded = False
 
-            def forget() -> None:
-                transactions.by_id.clear()
-                transactions.machine.loaded = False
-
-            broker._call(forget)
-            async with producer(broker) as two:
-                requested = broker.requested("InitProducerId")
-                coming = asyncio.create_task(two.init_transactions())
-                await asyncio.to_thread(broker.until_requested, "InitProducerId", requested + 2)
-                broker._call(transactions.load)
-                await coming
-            assert status(broker) == Status.EMPTY
-            with pytest.raises(KafkaError):
-                await one.commit_transaction()
-
-    asyncio.run(story())
+        broker._call(forget)
+        async with producer(broker) as two:
+            requested = broker.requested("InitProducerId")
+            coming = asyncio.create_task(two.init_transactions())
+            await asyncio.to_thread(broker.until_requested, "InitProducerId", requested + 2)
+            broker._call(transactions.load)
+            await coming
+        assert status(broker) == Status.EMPTY
+        with pytest.raises(KafkaError):
+            await one.commit_transaction()
 
 
 def test_the_stored_state_is_kafkas() -> None:

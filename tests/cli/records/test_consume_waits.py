@@ -35,23 +35,19 @@ async def reading(broker: LocalBroker, topic: str, timeout_ms: int | None = None
         await consume._read(asyncio.Event(), settings(broker, **more), topic, 2, timeout_ms, as_json=False)
 
 
-def test_a_missing_topic_is_reported_and_read_from_its_first_record_once_it_exists(
+async def test_a_missing_topic_is_reported_and_read_from_its_first_record_once_it_exists(
     coterie_broker: LocalBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It waited for ever and reported nothing, also when the topic was created."""
     address = {"bootstrap.servers": coterie_broker.bootstrap_servers}
-
-    async def story() -> None:
-        running = asyncio.create_task(reading(coterie_broker, "late"))
-        report = await reported(capsys)
-        assert report == "topic late does not exist; waiting until it is created\n"
-        async with Admin(address) as admin, Producer(address) as producer:
-            await admin.create_topic("late", 1)
-            await producer.send("late", b"one")
-            await producer.send("late", b"two")
-        await running
-
-    asyncio.run(story())
+    running = asyncio.create_task(reading(coterie_broker, "late"))
+    report = await reported(capsys)
+    assert report == "topic late does not exist; waiting until it is created\n"
+    async with Admin(address) as admin, Producer(address) as producer:
+        await admin.create_topic("late", 1)
+        await producer.send("late", b"one")
+        await producer.send("late", b"two")
+    await running
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
@@ -64,21 +60,17 @@ def test_a_name_that_no_topic_can_have_is_an_error(coterie_broker: LocalBroker) 
         asyncio.run(reading(coterie_broker, "a b"))
 
 
-def test_a_group_that_does_not_assign_is_reported_once(
+async def test_a_group_that_does_not_assign_is_reported_once(
     coterie_broker: LocalBroker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consume, "JOIN_NOTICE_S", 0.1)
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"one", b"two")
-
-    async def story() -> None:
-        with coterie_broker.hold("JoinGroup"):
-            running = asyncio.create_task(
-                reading(coterie_broker, "t", group_id="g", auto_offset_reset="earliest", enable_auto_commit=False)
-            )
-            report = await reported(capsys)
-        await running
-        assert report == "waiting for partitions of t from group g; for the reason: coterie groups why g\n"
-
-    asyncio.run(story())
+    with coterie_broker.hold("JoinGroup"):
+        running = asyncio.create_task(
+            reading(coterie_broker, "t", group_id="g", auto_offset_reset="earliest", enable_auto_commit=False)
+        )
+        report = await reported(capsys)
+    await running
+    assert report == "waiting for partitions of t from group g; for the reason: coterie groups why g\n"
     assert capsys.readouterr() == ("one\ntwo\n", "")

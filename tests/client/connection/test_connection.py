@@ -38,136 +38,107 @@ def asking(timeout_s: float) -> tuple[Connection, asyncio.Task[HeartbeatResponse
     return connection, asyncio.get_running_loop().create_task(request)
 
 
-def test_a_task_that_is_cancelled_as_its_answer_arrives_stays_cancelled() -> None:
+async def test_a_task_that_is_cancelled_as_its_answer_arrives_stays_cancelled() -> None:
     """asyncio.wait_for of Python 3.11 returns the answer instead, and a fetcher that is closed then goes on for ever."""
-
-    async def story() -> None:
-        connection, task = asking(10)
-        await asyncio.sleep(0)
-        connection.data_received(RESPONSE)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(story())
+    connection, task = asking(10)
+    await asyncio.sleep(0)
+    connection.data_received(RESPONSE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_an_answer_is_awaited_no_longer_than_asked() -> None:
-    async def story() -> None:
-        _, task = asking(0.01)
-        with pytest.raises(KafkaError, match="no response within"):
-            await task
-
-    asyncio.run(story())
+async def test_an_answer_is_awaited_no_longer_than_asked() -> None:
+    _, task = asking(0.01)
+    with pytest.raises(KafkaError, match="no response within"):
+        await task
 
 
-def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None:
+async def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None:
     """The timer is set anew for a request that is due sooner, and not by one that is due later or is answered."""
-
-    async def story() -> None:
-        connection, first = asking(10)
-        heartbeat = HeartbeatRequest("g")
-        sooner = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))
-        later = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 20))
-        with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT.*no response within 0\.01 s"):
-            await sooner
-        for other in (first, later):
-            with pytest.raises(KafkaError, match=r"NETWORK_EXCEPTION.*another request"):
-                await other
-        assert connection.closed
-
-    asyncio.run(story())
-
-
-def test_what_is_answered_is_never_overdue() -> None:
-    async def story() -> None:
-        connection, responded = asking(0.01)
-        waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 0.03))
-        await asyncio.sleep(0)
-        connection.data_received(RESPONSE)
-        with pytest.raises(KafkaError, match=r"no response within 0\.03 s"):
-            await waiting
-        assert (await responded).error_code == 0
-
-    asyncio.run(story())
-
-
-def test_a_request_whose_caller_was_cancelled_ends_the_connection_when_it_is_overdue() -> None:
-    """A caller that never waits as long as request.timeout.ms would use a half-open connection for ever."""
-
-    async def story() -> None:
-        connection, cancelled = asking(0.01)
-        waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 20))
-        await asyncio.sleep(0)
-        cancelled.cancel()
+    connection, first = asking(10)
+    heartbeat = HeartbeatRequest("g")
+    sooner = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))
+    later = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 20))
+    with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT.*no response within 0\.01 s"):
+        await sooner
+    for other in (first, later):
         with pytest.raises(KafkaError, match=r"NETWORK_EXCEPTION.*another request"):
-            await waiting
-        assert connection.closed
-        assert cancelled.cancelled()
+            await other
+    assert connection.closed
 
-    asyncio.run(story())
+
+async def test_what_is_answered_is_never_overdue() -> None:
+    connection, responded = asking(0.01)
+    waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 0.03))
+    await asyncio.sleep(0)
+    connection.data_received(RESPONSE)
+    with pytest.raises(KafkaError, match=r"no response within 0\.03 s"):
+        await waiting
+    assert (await responded).error_code == 0
+
+
+async def test_a_request_whose_caller_was_cancelled_ends_the_connection_when_it_is_overdue() -> None:
+    """A caller that never waits as long as request.timeout.ms would use a half-open connection for ever."""
+    connection, cancelled = asking(0.01)
+    waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 20))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    with pytest.raises(KafkaError, match=r"NETWORK_EXCEPTION.*another request"):
+        await waiting
+    assert connection.closed
+    assert cancelled.cancelled()
 
 
 @pytest.mark.parametrize("ends_by", ["its response", "the loss of the connection", "its timeout"])
-def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_of_its_own(ends_by: str) -> None:
+async def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_of_its_own(ends_by: str) -> None:
     """A turn of its own, since the error may come while the function's owner sends."""
-
-    async def story() -> None:
-        connection = Connection("test")
-        connection.connection_made(Silent())
-        responses, errors = list[bytes](), list[Exception]()
-        timeout_s = 0.01 if ends_by == "its timeout" else 10
-        connection.begin(HeartbeatRequest("g"), 0, timeout_s, responses.append, errors.append)
-        if ends_by == "its response":
-            connection.data_received(RESPONSE)
-            assert connection.decoded(HeartbeatResponse, responses[0], 0).error_code == 0
-            assert not connection.is_waiting
-            return
-        assert connection.is_waiting
-        if ends_by == "its timeout":
-            await until(lambda: connection.closed)
-        else:
-            connection.connection_lost(None)
-            assert not errors
-        await until(lambda: errors)
-        codes = [error.code.name for error in errors if isinstance(error, KafkaError)]
-        assert codes == ["REQUEST_TIMED_OUT" if ends_by == "its timeout" else "NETWORK_EXCEPTION"]
-        assert not responses
-
-    asyncio.run(story())
+    connection = Connection("test")
+    connection.connection_made(Silent())
+    responses, errors = list[bytes](), list[Exception]()
+    timeout_s = 0.01 if ends_by == "its timeout" else 10
+    connection.begin(HeartbeatRequest("g"), 0, timeout_s, responses.append, errors.append)
+    if ends_by == "its response":
+        connection.data_received(RESPONSE)
+        assert connection.decoded(HeartbeatResponse, responses[0], 0).error_code == 0
+        assert not connection.is_waiting
+        return
+    assert connection.is_waiting
+    if ends_by == "its timeout":
+        await until(lambda: connection.closed)
+    else:
+        connection.connection_lost(None)
+        assert not errors
+    await until(lambda: errors)
+    codes = [error.code.name for error in errors if isinstance(error, KafkaError)]
+    assert codes == ["REQUEST_TIMED_OUT" if ends_by == "its timeout" else "NETWORK_EXCEPTION"]
+    assert not responses
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 30])
-def test_answers_are_told_apart_however_they_are_cut(pieces: int) -> None:
+async def test_answers_are_told_apart_however_they_are_cut(pieces: int) -> None:
     """The first one holds what looks like a whole answer to the second request, and may be cut just before it."""
-
-    async def story() -> None:
-        connection = Connection("test")
-        connection.connection_made(Silent())
-        responses, errors = list[bytes](), list[Exception]()
-        for _ in range(2):
-            connection.begin(HeartbeatRequest("g"), 0, 10, responses.append, errors.append)
-        second = bytes.fromhex("00000006000000020000")
-        first = bytes.fromhex("0000000e00000001") + second
-        sent = first + second
-        cuts = {1: [], 2: [8], 3: [8, len(first)]}.get(pieces, range(1, len(sent)))
-        for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
-            connection.data_received(sent[start:end])
-        assert responses == [first[4:], second[4:]]
-        assert not errors
-        assert not connection.closed
-
-    asyncio.run(story())
+    connection = Connection("test")
+    connection.connection_made(Silent())
+    responses, errors = list[bytes](), list[Exception]()
+    for _ in range(2):
+        connection.begin(HeartbeatRequest("g"), 0, 10, responses.append, errors.append)
+    second = bytes.fromhex("00000006000000020000")
+    first = bytes.fromhex("0000000e00000001") + second
+    sent = first + second
+    cuts = {1: [], 2: [8], 3: [8, len(first)]}.get(pieces, range(1, len(sent)))
+    for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
+        connection.data_received(sent[start:end])
+    assert responses == [first[4:], second[4:]]
+    assert not errors
+    assert not connection.closed
 
 
-def test_an_answer_is_returned() -> None:
-    async def story() -> None:
-        connection, task = asking(10)
-        await asyncio.sleep(0)
-        connection.data_received(RESPONSE)
-        assert (await task).error_code == 0
-
-    asyncio.run(story())
+async def test_an_answer_is_returned() -> None:
+    connection, task = asking(10)
+    await asyncio.sleep(0)
+    connection.data_received(RESPONSE)
+    assert (await task).error_code == 0
 
 
 @pytest.mark.parametrize(

@@ -75,15 +75,12 @@ def test_an_open_connection_is_used_before_another_is_opened() -> None:
         asyncio.run(story(brokers.bootstrap_servers))
 
 
-def test_nobody_answers_is_one_error() -> None:
-    async def story() -> None:
-        async with silent() as one, silent() as two:
-            admin = Admin({"bootstrap.servers": f"{one},{two}", "request.timeout.ms": "700"})
-            with pytest.raises(KafkaError, match=r"no broker answers within 0\.7 s"):
-                await admin.describe_cluster()
-            admin.close()
-        async with Admin({"bootstrap.servers": f"{one},{two}"}) as admin:  # both are closed now
-            with pytest.raises(KafkaError, match="NETWORK_EXCEPTION"):
-                await admin.describe_cluster()
-
-    asyncio.run(story())
+async def test_nobody_answers_is_one_error() -> None:
+    async with silent() as one, silent() as two:
+        admin = Admin({"bootstrap.servers": f"{one},{two}", "request.timeout.ms": "700"})
+        with pytest.raises(KafkaError, match=r"no broker answers within 0\.7 s"):
+            await admin.describe_cluster()
+        admin.close()
+    async with Admin({"bootstrap.servers": f"{one},{two}"}) as admin:  # both are closed now
+        with pytest.raises(KafkaError, match="NETWORK_EXCEPTION"):
+            await admin.describe_cluster()

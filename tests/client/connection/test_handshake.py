@@ -118,7 +118,7 @@ def test_any_bytes_end_the_handshake_or_are_an_error(responses: list[bytes], has
 
 @pytest.mark.parametrize("security", [PLAINTEXT, PLAIN], ids=["plaintext", "sasl"])
 @pytest.mark.parametrize("oldest_only", [False, True], ids=["kafka", "before 2.4"])
-def test_a_loop_and_a_thread_send_the_same(security: Security, oldest_only: bool) -> None:
+async def test_a_loop_and_a_thread_send_the_same(security: Security, oldest_only: bool) -> None:
     """And continue with the next correlation id."""
 
     async def requests_of(driver: str) -> list[tuple[int, int, Message]]:
@@ -149,12 +149,9 @@ def test_a_loop_and_a_thread_send_the_same(security: Security, oldest_only: bool
         listening.close()
         return served.requests
 
-    async def story() -> None:
-        async with asyncio.timeout(20):
-            by_loop, by_thread = await requests_of("loop"), await requests_of("thread")
-        assert by_loop == by_thread
-        alone = Server(oldest_only=oldest_only)
-        handshake = shake_hands(security, alone)
-        assert by_loop == [*alone.requests, (handshake.correlation_id + 1, 0, ApiVersionsRequest())]
-
-    asyncio.run(story())
+    async with asyncio.timeout(20):
+        by_loop, by_thread = await requests_of("loop"), await requests_of("thread")
+    assert by_loop == by_thread
+    alone = Server(oldest_only=oldest_only)
+    handshake = shake_hands(security, alone)
+    assert by_loop == [*alone.requests, (handshake.correlation_id + 1, 0, ApiVersionsRequest())]

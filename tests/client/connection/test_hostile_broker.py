@@ -302,18 +302,15 @@ def test_a_fetch_session_that_is_lost_each_time_is_made_anew_with_pauses() -> No
     assert 2 <= asyncio.run(story()) <= 15
 
 
-def test_answers_of_others_are_not_taken_for_ours() -> None:
+async def test_answers_of_others_are_not_taken_for_ours() -> None:
     """The connection is dropped, and the request fails at once instead of after request.timeout.ms."""
 
     def late(requested: Requested) -> bytes:
         return honest(requested) if requested.api_key in WAYS else RESPONSES["the wrong correlation id"](requested)
 
-    async def story() -> None:
-        async with misbehaving(FakeBroker(late)) as broker:
-            connection = await Connection.connect(*broker.address, "test", 10)
-            async with asyncio.timeout(END_S):
-                with pytest.raises(KafkaError, match="answered a request 9 that was not sent"):
-                    await connection.request(HeartbeatRequest("g"), HeartbeatResponse, 600)
-            connection.close()
-
-    asyncio.run(story())
+    async with misbehaving(FakeBroker(late)) as broker:
+        connection = await Connection.connect(*broker.address, "test", 10)
+        async with asyncio.timeout(END_S):
+            with pytest.raises(KafkaError, match="answered a request 9 that was not sent"):
+                await connection.request(HeartbeatRequest("g"), HeartbeatResponse, 600)
+        connection.close()

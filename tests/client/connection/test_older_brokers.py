@@ -64,60 +64,48 @@ def settings(broker: LocalBroker, **more: Any) -> dict[str, Any]:
     return {"bootstrap.servers": broker.bootstrap_servers} | {k.replace("_", "."): v for k, v in more.items()}
 
 
-def test_the_cluster_is_described_by_metadata(old: LocalBroker) -> None:
-    async def story() -> None:
-        async with Admin(settings(old)) as admin:
-            cluster = await admin.describe_cluster()
-            assert [f"{b.host}:{b.port}" for b in cluster.nodes] == [old.bootstrap_servers]
-            assert cluster.controller == cluster.nodes[0]
-            assert cluster.cluster_id
-
-    asyncio.run(story())
+async def test_the_cluster_is_described_by_metadata(old: LocalBroker) -> None:
+    async with Admin(settings(old)) as admin:
+        cluster = await admin.describe_cluster()
+        assert [f"{b.host}:{b.port}" for b in cluster.nodes] == [old.bootstrap_servers]
+        assert cluster.controller == cluster.nodes[0]
+        assert cluster.cluster_id
 
 
-def test_a_topic_without_a_number_of_partitions_takes_the_brokers_settings(old: LocalBroker) -> None:
-    async def story() -> None:
-        async with Admin(settings(old)) as admin:
-            await admin.create_topic("t")
-            assert len((await admin.describe_topics(["t"]))["t"].partitions) == 3
-            await admin.create_topic("u", 2)
-            assert len((await admin.describe_topics(["u"]))["u"].partitions) == 2
-
-    asyncio.run(story())
+async def test_a_topic_without_a_number_of_partitions_takes_the_brokers_settings(old: LocalBroker) -> None:
+    async with Admin(settings(old)) as admin:
+        await admin.create_topic("t")
+        assert len((await admin.describe_topics(["t"]))["t"].partitions) == 3
+        await admin.create_topic("u", 2)
+        assert len((await admin.describe_topics(["u"]))["u"].partitions) == 2
 
 
-def test_one_setting_is_altered_and_the_others_stay(old: LocalBroker) -> None:
-    async def story() -> None:
-        async with Admin(settings(old)) as admin:
-            await admin.create_topic("t", 1, {"retention.ms": "1000", "segment.bytes": "2000000", "flush.ms": "5"})
-            before = await admin.describe_configs("t")
-            await admin.incremental_alter_configs("t", {"retention.ms": "2000", "flush.ms": None})
-            after = await admin.describe_configs("t")
-            assert {k for k in after if after[k] != before[k]} == {"retention.ms", "flush.ms"}
-            assert (after["retention.ms"].value, after["segment.bytes"].value) == ("2000", "2000000")
-            with pytest.raises(KafkaError) as refused:
-                await admin.incremental_alter_configs("nothing", {"retention.ms": "2000"})
-            assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    asyncio.run(story())
+async def test_one_setting_is_altered_and_the_others_stay(old: LocalBroker) -> None:
+    async with Admin(settings(old)) as admin:
+        await admin.create_topic("t", 1, {"retention.ms": "1000", "segment.bytes": "2000000", "flush.ms": "5"})
+        before = await admin.describe_configs("t")
+        await admin.incremental_alter_configs("t", {"retention.ms": "2000", "flush.ms": None})
+        after = await admin.describe_configs("t")
+        assert {k for k in after if after[k] != before[k]} == {"retention.ms", "flush.ms"}
+        assert (after["retention.ms"].value, after["segment.bytes"].value) == ("2000", "2000000")
+        with pytest.raises(KafkaError) as refused:
+            await admin.incremental_alter_configs("nothing", {"retention.ms": "2000"})
+        assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_groups_are_listed_with_their_states_and_members_removed_one_by_one(old: LocalBroker) -> None:
-    async def story() -> None:
-        old.create_topic("t")
-        async with Admin(settings(old)) as admin, Consumer(settings(old, group_id="g")) as consumer:
-            consumer.subscribe(["t"])
-            while not consumer.assignment():
-                await consumer.poll(50)
-            assert [(g.group_id, g.state) for g in await admin.list_consumer_groups()] == [("g", "Stable")]
-            assert await admin.list_consumer_groups(["Empty"]) == []
-            member = (await admin.describe_consumer_group("g")).members[0].member_id
-            assert await admin.remove_members_from_consumer_group("g", [member, "nobody"]) == {
-                member: ErrorCode.NONE,
-                "nobody": ErrorCode.UNKNOWN_MEMBER_ID,
-            }
-
-    asyncio.run(story())
+async def test_groups_are_listed_with_their_states_and_members_removed_one_by_one(old: LocalBroker) -> None:
+    old.create_topic("t")
+    async with Admin(settings(old)) as admin, Consumer(settings(old, group_id="g")) as consumer:
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            await consumer.poll(50)
+        assert [(g.group_id, g.state) for g in await admin.list_consumer_groups()] == [("g", "Stable")]
+        assert await admin.list_consumer_groups(["Empty"]) == []
+        member = (await admin.describe_consumer_group("g")).members[0].member_id
+        assert await admin.remove_members_from_consumer_group("g", [member, "nobody"]) == {
+            member: ErrorCode.NONE,
+            "nobody": ErrorCode.UNKNOWN_MEMBER_ID,
+        }
 
 
 async def _grow(given: dict[str, Any]) -> None:

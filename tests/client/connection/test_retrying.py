@@ -166,33 +166,25 @@ STORIES: dict[str, tuple[Story, str, ErrorCode]] = {
 
 
 @pytest.mark.parametrize("part", STORIES)
-def test_pauses_double_up_to_the_maximum(coterie_broker: LocalBroker, pauses_ms: list[float], part: str) -> None:
+async def test_pauses_double_up_to_the_maximum(coterie_broker: LocalBroker, pauses_ms: list[float], part: str) -> None:
     story, api, code = STORIES[part]
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"v")
     coterie_broker.fail(api, code, times=len(PAUSES_MS))
-
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            assert await story(coterie_broker) is not False
-
-    asyncio.run(bounded())
+    async with asyncio.timeout(20):
+        assert await story(coterie_broker) is not False
     assert pauses_ms == PAUSES_MS
 
 
-def test_the_pauses_until_there_is_a_controller_double_up_to_the_maximum(
+async def test_the_pauses_until_there_is_a_controller_double_up_to_the_maximum(
     coterie_broker: LocalBroker, pauses_ms: list[float]
 ) -> None:
     """An election: first metadata names none, then one that is none any more."""
     times = len(PAUSES_MS) // 2
     coterie_broker.fail("CreateTopics", ErrorCode.NOT_CONTROLLER, times=times + 2 * times)
     coterie_broker.fail("Metadata", ErrorCode.NONE, times=times)
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Admin(settings(coterie_broker)) as admin:  # type: ignore[arg-type]
-            await admin.create_topic("t", 1, replication_factor=1)
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Admin(settings(coterie_broker)) as admin:  # type: ignore[arg-type]
+        await admin.create_topic("t", 1, replication_factor=1)
     assert pauses_ms == PAUSES_MS
 
 
@@ -216,22 +208,18 @@ def producer_pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses_ms
 
 
-def test_the_pauses_of_a_batch_double_up_to_the_maximum(
+async def test_the_pauses_of_a_batch_double_up_to_the_maximum(
     coterie_broker: LocalBroker, producer_pauses_ms: list[float]
 ) -> None:
     coterie_broker.create_topic("t", 1)
     coterie_broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=len(PAUSES_MS))
-
-    async def story() -> None:
-        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 0, **SETTINGS}
-        async with asyncio.timeout(20), Producer(given) as producer:
-            await producer.send_and_wait("t", b"v", partition=0)
-
-    asyncio.run(story())
+    given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 0, **SETTINGS}
+    async with asyncio.timeout(20), Producer(given) as producer:
+        await producer.send_and_wait("t", b"v", partition=0)
     assert producer_pauses_ms == PAUSES_MS
 
 
-def test_the_lookup_of_a_leader_pauses_longer_each_time(
+async def test_the_lookup_of_a_leader_pauses_longer_each_time(
     coterie_broker: LocalBroker, producer_pauses_ms: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refresh, failures = Cluster.refresh, 0
@@ -243,22 +231,18 @@ def test_the_lookup_of_a_leader_pauses_longer_each_time(
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "away")
         return await refresh(self, *args, **more)
 
-    async def story() -> None:
-        nonlocal failures
-        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 0, **SETTINGS}
-        async with asyncio.timeout(20), Producer(given) as producer:
+    given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 0, **SETTINGS}
+    async with asyncio.timeout(20), Producer(given) as producer:
+        await producer.send_and_wait("t", b"v", partition=0)
+        for row in range(2):
+            failures = 0
+            monkeypatch.setattr(Cluster, "refresh", failing)
+            producer._cluster.forget("t")
             await producer.send_and_wait("t", b"v", partition=0)
-            for row in range(2):
-                failures = 0
-                monkeypatch.setattr(Cluster, "refresh", failing)
-                producer._cluster.forget("t")
-                await producer.send_and_wait("t", b"v", partition=0)
-                assert producer_pauses_ms == PAUSES_MS * (row + 1), "a lookup that succeeds ends the row"
-
-    asyncio.run(story())
+            assert producer_pauses_ms == PAUSES_MS * (row + 1), "a lookup that succeeds ends the row"
 
 
-def test_the_pauses_of_a_commit_double_up_to_the_maximum(
+async def test_the_pauses_of_a_commit_double_up_to_the_maximum(
     coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
@@ -274,11 +258,7 @@ def test_the_pauses_of_a_commit_double_up_to_the_maximum(
     monkeypatch.setattr(Commits, "responded", observed)
     coterie_broker.create_topic("t", 1)
     coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=len(PAUSES_MS))
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Consumer(settings(coterie_broker) | {"group.id": "g"}) as consumer:
-            await consumer.assign([T0])
-            await consumer.commit({T0: 1})
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Consumer(settings(coterie_broker) | {"group.id": "g"}) as consumer:
+        await consumer.assign([T0])
+        await consumer.commit({T0: 1})
     assert pauses_ms == PAUSES_MS

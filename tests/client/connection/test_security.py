@@ -85,43 +85,37 @@ async def requested(settings: dict[str, Any]) -> bool:
         admin.close()
 
 
-def test_tls_both_ways(broker: LocalBroker, tmp_path: Path) -> None:
-    async def go() -> None:
-        front = TlsFront(broker, tmp_path, wants_certificate=True)
-        port = await front.start()
-        assert await requested(tls(front, port, ssl_keystore_location=str(front.client)))
-        security = client_settings(tls(front, port, ssl_keystore_location=str(front.client))).security()
+async def test_tls_both_ways(broker: LocalBroker, tmp_path: Path) -> None:
+    front = TlsFront(broker, tmp_path, wants_certificate=True)
+    port = await front.start()
+    assert await requested(tls(front, port, ssl_keystore_location=str(front.client)))
+    security = client_settings(tls(front, port, ssl_keystore_location=str(front.client))).security()
 
-        def blocking() -> Any:
-            socket = BrokerSocket("127.0.0.1", port, security=security)
-            try:
-                return socket.request(MetadataRequest([]))
-            finally:
-                socket.close()
+    def blocking() -> Any:
+        socket = BrokerSocket("127.0.0.1", port, security=security)
+        try:
+            return socket.request(MetadataRequest([]))
+        finally:
+            socket.close()
 
-        assert (await asyncio.to_thread(blocking)).brokers
-        with pytest.raises(KafkaError):
-            await requested(tls(front, port))  # without the certificate that the other end wants
-        front.stop()
-
-    asyncio.run(go())
+    assert (await asyncio.to_thread(blocking)).brokers
+    with pytest.raises(KafkaError):
+        await requested(tls(front, port))  # without the certificate that the other end wants
+    front.stop()
 
 
-def test_a_stranger_is_not_trusted(broker: LocalBroker, tmp_path: Path) -> None:
-    async def go() -> None:
-        front = TlsFront(broker, tmp_path)
-        port = await front.start()
-        (tmp_path / "other").mkdir()
-        other = TlsFront(broker, tmp_path / "other")
-        with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
-            await requested(tls(other, port))
-        named = Security("SSL", str(front.ca)).context()
-        assert named is not None
-        assert named.check_hostname
-        assert not Security("SSL", str(front.ca), check_host=False).context().check_hostname  # type: ignore[union-attr]
-        front.stop()
-
-    asyncio.run(go())
+async def test_a_stranger_is_not_trusted(broker: LocalBroker, tmp_path: Path) -> None:
+    front = TlsFront(broker, tmp_path)
+    port = await front.start()
+    (tmp_path / "other").mkdir()
+    other = TlsFront(broker, tmp_path / "other")
+    with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
+        await requested(tls(other, port))
+    named = Security("SSL", str(front.ca)).context()
+    assert named is not None
+    assert named.check_hostname
+    assert not Security("SSL", str(front.ca), check_host=False).context().check_hostname  # type: ignore[union-attr]
+    front.stop()
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -219,14 +213,11 @@ def test_scram_through_the_login() -> None:
         requested.send(SaslAuthenticateResponse(0, None, f"v={server}".encode()))
 
 
-def test_a_producer_over_tls_says_who_it_does_not_trust(broker: LocalBroker, tmp_path: Path) -> None:
-    async def go() -> None:
-        front = TlsFront(broker, tmp_path)
-        port = await front.start()
-        settings = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL", "max.block.ms": 2_000}
-        producer = Producer(settings)
-        with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
-            await producer.send("t", b"v")
-        front.stop()
-
-    asyncio.run(go())
+async def test_a_producer_over_tls_says_who_it_does_not_trust(broker: LocalBroker, tmp_path: Path) -> None:
+    front = TlsFront(broker, tmp_path)
+    port = await front.start()
+    settings = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL", "max.block.ms": 2_000}
+    producer = Producer(settings)
+    with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
+        await producer.send("t", b"v")
+    front.stop()

@@ -72,7 +72,7 @@ class HandsOver(Cooperative):
         return assign_range(topics, sorted(subscribers, key=lambda s: s.generation))
 
 
-def test_a_users_own_assignor_assigns_the_group(coterie_broker: LocalBroker) -> None:
+async def test_a_users_own_assignor_assigns_the_group(coterie_broker: LocalBroker) -> None:
     """The leader's assign sees every member's user data; on_assignment runs in each before its listener."""
     coterie_broker.create_topic("t", 4)
     low, high = Reversed(1), Reversed(2)
@@ -82,31 +82,28 @@ def test_a_users_own_assignor_assigns_the_group(coterie_broker: LocalBroker) -> 
         def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             order.append(f"{len(high.calls)} calls, {len(partitions)} partitions")
 
-    async def story() -> None:
-        async with (
-            member(coterie_broker, partition_assignment_strategy=low) as one,
-            member(coterie_broker, "two", partition_assignment_strategy=[high]) as two,
-        ):
-            await settled(one, 4)
-            assert low.calls[-1] == ({"t": [0, 1, 2, 3]}, one.generation)
-            two.subscribe(["t"], Listener())
-            both = asyncio.gather(
-                polled(one, lambda: one.assignment() == set(), "the first has none"),
-                polled(two, lambda: len(two.assignment()) == 4, "the second has all"),
-            )
-            await both
-            await polled(one, lambda: low.calls[-1] == ({}, two.generation), "both were told")
-            assert high.calls[-1] == ({"t": [0, 1, 2, 3]}, two.generation)
-            assert {data for _, data in low.seen} == {b"\1", b"\2"}
-            assert low.generations[0] == -1
-            assert low.generations[-1] > 0
-            assert order == ["1 calls, 4 partitions"]
-            assert coterie_broker.broker is not None
-
-    asyncio.run(story())
+    async with (
+        member(coterie_broker, partition_assignment_strategy=low) as one,
+        member(coterie_broker, "two", partition_assignment_strategy=[high]) as two,
+    ):
+        await settled(one, 4)
+        assert low.calls[-1] == ({"t": [0, 1, 2, 3]}, one.generation)
+        two.subscribe(["t"], Listener())
+        both = asyncio.gather(
+            polled(one, lambda: one.assignment() == set(), "the first has none"),
+            polled(two, lambda: len(two.assignment()) == 4, "the second has all"),
+        )
+        await both
+        await polled(one, lambda: low.calls[-1] == ({}, two.generation), "both were told")
+        assert high.calls[-1] == ({"t": [0, 1, 2, 3]}, two.generation)
+        assert {data for _, data in low.seen} == {b"\1", b"\2"}
+        assert low.generations[0] == -1
+        assert low.generations[-1] > 0
+        assert order == ["1 calls, 4 partitions"]
+        assert coterie_broker.broker is not None
 
 
-def test_a_group_cooperates_with_an_assignor_that_has_the_protocol(coterie_broker: LocalBroker) -> None:
+async def test_a_group_cooperates_with_an_assignor_that_has_the_protocol(coterie_broker: LocalBroker) -> None:
     """What is in force follows from the assignor's protocols, not from a name."""
     coterie_broker.create_topic("t", 4)
     revoked: list[TopicPartition] = []
@@ -115,33 +112,28 @@ def test_a_group_cooperates_with_an_assignor_that_has_the_protocol(coterie_broke
         def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             revoked.extend(partitions)
 
-    async def story() -> None:
-        own: dict[str, Any] = {"partition_assignment_strategy": [Cooperative]}
-        async with member(coterie_broker, **own) as one, member(coterie_broker, "two", **own) as two:
-            one.subscribe(["t"], Listener())
-            await polled(one, lambda: len(one.assignment()) == 4, "the first has all")
-            two.subscribe(["t"])
-            await asyncio.gather(
-                polled(one, lambda: len(one.assignment()) == 2, "the first has half"),
-                polled(two, lambda: len(two.assignment()) == 2, "the second has half"),
-            )
-            assert len(revoked) == 2, "an eager member gives all four up"
-
-    asyncio.run(story())
+    own: dict[str, Any] = {"partition_assignment_strategy": [Cooperative]}
+    async with member(coterie_broker, **own) as one, member(coterie_broker, "two", **own) as two:
+        one.subscribe(["t"], Listener())
+        await polled(one, lambda: len(one.assignment()) == 4, "the first has all")
+        two.subscribe(["t"])
+        await asyncio.gather(
+            polled(one, lambda: len(one.assignment()) == 2, "the first has half"),
+            polled(two, lambda: len(two.assignment()) == 2, "the second has half"),
+        )
+        assert len(revoked) == 2, "an eager member gives all four up"
 
 
-def test_a_cooperative_assignor_that_moves_partitions_in_one_step_is_an_error(coterie_broker: LocalBroker) -> None:
+async def test_a_cooperative_assignor_that_moves_partitions_in_one_step_is_an_error(
+    coterie_broker: LocalBroker,
+) -> None:
     coterie_broker.create_topic("t", 4)
-
-    async def story() -> None:
-        own: dict[str, Any] = {"partition_assignment_strategy": HandsOver}
-        async with member(coterie_broker, **own) as one, member(coterie_broker, "two", **own) as two:
-            await settled(one, 4)
-            two.subscribe(["t"])
-            with pytest.raises(KafkaError, match=r"assignor hands-over hands t-. over in one step"):
-                await asyncio.gather(polled(one, lambda: False), polled(two, lambda: False))
-
-    asyncio.run(story())
+    own: dict[str, Any] = {"partition_assignment_strategy": HandsOver}
+    async with member(coterie_broker, **own) as one, member(coterie_broker, "two", **own) as two:
+        await settled(one, 4)
+        two.subscribe(["t"])
+        with pytest.raises(KafkaError, match=r"assignor hands-over hands t-. over in one step"):
+            await asyncio.gather(polled(one, lambda: False), polled(two, lambda: False))
 
 
 class Broken(Assignor):
@@ -151,17 +143,13 @@ class Broken(Assignor):
         raise ZeroDivisionError("no weights")
 
 
-def test_what_an_assignor_raises_the_leaders_poll_raises(coterie_broker: LocalBroker) -> None:
+async def test_what_an_assignor_raises_the_leaders_poll_raises(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with member(coterie_broker, partition_assignment_strategy=Broken) as one:
-            one.subscribe(["t"])
-            with pytest.raises(KafkaError, match="no weights") as caught:
-                await polled(one, lambda: False)
-            assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-    asyncio.run(story())
+    async with member(coterie_broker, partition_assignment_strategy=Broken) as one:
+        one.subscribe(["t"])
+        with pytest.raises(KafkaError, match="no weights") as caught:
+            await polled(one, lambda: False)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 class NoName(Assignor):

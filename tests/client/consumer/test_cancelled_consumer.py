@@ -205,23 +205,19 @@ def test_an_unsubscribe(coterie_broker: LocalBroker, protocol: str, listener: Re
 
 
 @PROTOCOLS
-def test_a_lookup_of_the_membership_before_is_of_no_interest(coterie_broker: LocalBroker, protocol: str) -> None:
+async def test_a_lookup_of_the_membership_before_is_of_no_interest(coterie_broker: LocalBroker, protocol: str) -> None:
     """Its error came before the `unsubscribe`, and no poll was there to raise it."""
-
-    async def story() -> None:
-        reader = Reader(coterie_broker, protocol)
-        coterie_broker.fail("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, times=1)
-        reader.consumer.subscribe([reader.name])
-        lookups = reader.consumer._loop._lookups
-        while not lookups:
-            await reader.consumer.poll()
-        await asyncio.wait(lookups)
-        await reader.consumer.unsubscribe()
-        await reader.join()
-        await reader.read(RECORDS)
-        await reader.close()
-
-    asyncio.run(story())
+    reader = Reader(coterie_broker, protocol)
+    coterie_broker.fail("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, times=1)
+    reader.consumer.subscribe([reader.name])
+    lookups = reader.consumer._loop._lookups
+    while not lookups:
+        await reader.consumer.poll()
+    await asyncio.wait(lookups)
+    await reader.consumer.unsubscribe()
+    await reader.join()
+    await reader.read(RECORDS)
+    await reader.close()
 
 
 def test_an_unsubscribe_from_an_assignment(coterie_broker: LocalBroker) -> None:

@@ -49,132 +49,110 @@ async def poll_and_close(broker: LocalBroker, rng: random.Random, number: int) -
     return time.monotonic() - started_s
 
 
-def test_every_close_with_records_flowing_ends(broker: LocalBroker, request: pytest.FixtureRequest) -> None:
+async def test_every_close_with_records_flowing_ends(broker: LocalBroker, request: pytest.FixtureRequest) -> None:
     closes: int = request.config.getoption("--closes")
-
-    async def story() -> None:
-        before = asyncio.all_tasks()
-        async with Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0}) as producer:
-            producing = asyncio.create_task(keep_producing(producer))
-            taken_s: list[float] = []
-            for first in range(0, closes, GROUP):
-                rng = random.Random(first)
-                group = (poll_and_close(broker, rng, first + n) for n in range(GROUP))
-                taken_s += await asyncio.gather(*group)
-            producing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await producing
-        assert len(taken_s) >= closes
-        assert asyncio.all_tasks() == before, "tasks are left"
-
-    asyncio.run(story())
+    before = asyncio.all_tasks()
+    async with Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0}) as producer:
+        producing = asyncio.create_task(keep_producing(producer))
+        taken_s: list[float] = []
+        for first in range(0, closes, GROUP):
+            rng = random.Random(first)
+            group = (poll_and_close(broker, rng, first + n) for n in range(GROUP))
+            taken_s += await asyncio.gather(*group)
+        producing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await producing
+    assert len(taken_s) >= closes
+    assert asyncio.all_tasks() == before, "tasks are left"
 
 
 @pytest.mark.parametrize("held", ["LeaveGroup", "OffsetCommit", "Fetch"])
-def test_a_close_keeps_its_deadline_whatever_the_broker_does(broker: LocalBroker, held: str) -> None:
+async def test_a_close_keeps_its_deadline_whatever_the_broker_does(broker: LocalBroker, held: str) -> None:
     """testCloseTimeoutDueToNoResponseForCloseFetchRequest"""
-
-    async def story() -> None:
-        consumer = member(broker, **QUICK)
-        consumer.subscribe(["t"])
-        while not await consumer.poll(50):
-            pass
-        with broker.hold(held, times=1_000):
-            started_s = time.monotonic()
-            async with asyncio.timeout(CLOSE_S):
-                await consumer.close(timeout_ms=200)
-            assert time.monotonic() - started_s < 10
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks are left"
-
-    asyncio.run(story())
+    consumer = member(broker, **QUICK)
+    consumer.subscribe(["t"])
+    while not await consumer.poll(50):
+        pass
+    with broker.hold(held, times=1_000):
+        started_s = time.monotonic()
+        async with asyncio.timeout(CLOSE_S):
+            await consumer.close(timeout_ms=200)
+        assert time.monotonic() - started_s < 10
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks are left"
 
 
-def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBroker) -> None:
+async def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBroker) -> None:
     class Endless(RebalanceListener):
         async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             await asyncio.Event().wait()
 
-    async def story() -> None:
-        consumer = member(broker, **QUICK)
-        consumer.subscribe(["t"], Endless())
-        while not await consumer.poll(50):
-            pass
-        async with asyncio.timeout(CLOSE_S):
-            await consumer.close(timeout_ms=200)
-        assert broker.members("g") == {}, "the group is left all the same"
-
-    asyncio.run(story())
+    consumer = member(broker, **QUICK)
+    consumer.subscribe(["t"], Endless())
+    while not await consumer.poll(50):
+        pass
+    async with asyncio.timeout(CLOSE_S):
+        await consumer.close(timeout_ms=200)
+    assert broker.members("g") == {}, "the group is left all the same"
 
 
-def test_the_last_callback_of_a_close_may_commit(broker: LocalBroker) -> None:
+async def test_the_last_callback_of_a_close_may_commit(broker: LocalBroker) -> None:
     """As Kafka's, which is closed once the callback has returned; what begins anew is refused."""
     refused: list[str] = []
 
-    async def story() -> None:
-        class Committing(RebalanceListener):
-            async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-                consumer.pause(partitions)
-                for offset in (await consumer.committed(partitions)).values():
-                    assert offset == -1
-                await consumer.commit()
-                assert consumer.group_metadata().member_id
-                for begun in (consumer.poll(0), consumer.unsubscribe(), consumer.assign([("t", 0)])):
-                    try:
-                        await begun
-                    except RuntimeError as error:
-                        refused.append(str(error))
-
-        consumer = member(broker, **QUICK | {"enable.auto.commit": False})
-        consumer.subscribe(["t"], Committing())
-        while not await consumer.poll(50):
-            pass
-        await consumer.close()
-        with pytest.raises(RuntimeError, match="closed"):
+    class Committing(RebalanceListener):
+        async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            consumer.pause(partitions)
+            for offset in (await consumer.committed(partitions)).values():
+                assert offset == -1
             await consumer.commit()
+            assert consumer.group_metadata().member_id
+            for begun in (consumer.poll(0), consumer.unsubscribe(), consumer.assign([("t", 0)])):
+                try:
+                    await begun
+                except RuntimeError as error:
+                    refused.append(str(error))
 
-    asyncio.run(story())
+    consumer = member(broker, **QUICK | {"enable.auto.commit": False})
+    consumer.subscribe(["t"], Committing())
+    while not await consumer.poll(50):
+        pass
+    await consumer.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await consumer.commit()
     assert refused == ["this consumer is closed; make a new one"] * 3
     assert broker.committed("g")["t", 0] == 1
 
 
-def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) -> None:
+async def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) -> None:
     """testCloseInterrupt"""
-
-    async def story() -> None:
-        consumer = member(broker, **QUICK)
-        consumer.subscribe(["t"])
-        while not await consumer.poll(50):
-            pass
-        with broker.hold("LeaveGroup"), pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await consumer.close()
-        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "every task ends")
-
-    asyncio.run(story())
+    consumer = member(broker, **QUICK)
+    consumer.subscribe(["t"])
+    while not await consumer.poll(50):
+        pass
+    with broker.hold("LeaveGroup"), pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await consumer.close()
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "every task ends")
 
 
 @pytest.mark.parametrize("in_group", [True, False])
-def test_a_close_ends_the_fetch_session(broker: LocalBroker, in_group: bool) -> None:
+async def test_a_close_ends_the_fetch_session(broker: LocalBroker, in_group: bool) -> None:
     """[testFetcherCloseClosesFetchSessionsInBroker] The broker keeps no session of a consumer that is gone, also where a fetch
     of its waits for records."""
     sessions = broker.broker.fetch_sessions
-
-    async def story() -> None:
-        consumer = member(broker, **QUICK)
-        if in_group:
-            consumer.subscribe(["t"])
-        else:
-            await consumer.assign([("t", 0)])
-        while not await consumer.poll(50):
-            pass
-        await consumer.poll(50)
-        assert len(sessions) == 1
-        before_s = time.monotonic()
-        await consumer.close()
-        assert time.monotonic() - before_s < CLOSE_S
-        await until(lambda: len(sessions) == 0)
-
-    asyncio.run(story())
+    consumer = member(broker, **QUICK)
+    if in_group:
+        consumer.subscribe(["t"])
+    else:
+        await consumer.assign([("t", 0)])
+    while not await consumer.poll(50):
+        pass
+    await consumer.poll(50)
+    assert len(sessions) == 1
+    before_s = time.monotonic()
+    await consumer.close()
+    assert time.monotonic() - before_s < CLOSE_S
+    await until(lambda: len(sessions) == 0)
 
 
 # -- the event loop is closed first -------------------------------------------------------------------------------------

@@ -40,82 +40,69 @@ def broker() -> Iterator[LocalBroker]:
         ("i", REMAIN, True),
     ],
 )
-def test_what_closing_does_with_the_membership(
+async def test_what_closing_does_with_the_membership(
     broker: LocalBroker, settings: dict[str, Any], instance_id: str | None, operation: Any, remains: bool
 ) -> None:
     """KIP-1092: after LEAVE_GROUP the next member owns everything at once."""
     address = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
     own = {} if instance_id is None else {"group.instance.id": instance_id}
-
-    async def story() -> None:
-        one = await settled(Consumer(address | settings | own), 2)
-        assert len(broker.members("g")) == 1
-        await one.close(group_membership_operation=operation)
-        assert len(broker.members("g")) == remains
-        if not remains:
-            async with Consumer(address | settings) as two:
-                await settled(two, 2)
-
-    asyncio.run(story())
+    one = await settled(Consumer(address | settings | own), 2)
+    assert len(broker.members("g")) == 1
+    await one.close(group_membership_operation=operation)
+    assert len(broker.members("g")) == remains
+    if not remains:
+        async with Consumer(address | settings) as two:
+            await settled(two, 2)
 
 
-def test_enforce_rebalance(broker: LocalBroker) -> None:
+async def test_enforce_rebalance(broker: LocalBroker) -> None:
     """testEnforceRebalanceTriggersRebalanceOnNextPoll: all members join again, and own what they owned."""
+    async with member(broker, "one") as one, member(broker, "two") as two:
+        for consumer in (one, two):
+            consumer.subscribe(["t"])
 
-    async def story() -> None:
-        async with member(broker, "one") as one, member(broker, "two") as two:
-            for consumer in (one, two):
-                consumer.subscribe(["t"])
+        async def both_polled(generation: int) -> None:
+            def is_shared() -> bool:
+                return one.generation == two.generation >= generation and len(one.assignment()) == 1
 
-            async def both_polled(generation: int) -> None:
-                def is_shared() -> bool:
-                    return one.generation == two.generation >= generation and len(one.assignment()) == 1
+            await asyncio.gather(polled(one, is_shared), polled(two, is_shared))
 
-                await asyncio.gather(polled(one, is_shared), polled(two, is_shared))
-
-            await both_polled(1)
-            generation = one.generation
-            one.enforce_rebalance()
-            await both_polled(generation + 1)
-            assert one.generation == generation + 1
-
-    asyncio.run(story())
+        await both_polled(1)
+        generation = one.generation
+        one.enforce_rebalance()
+        await both_polled(generation + 1)
+        assert one.generation == generation + 1
 
 
-def test_enforce_rebalance_needs_a_subscription(broker: LocalBroker) -> None:
+async def test_enforce_rebalance_needs_a_subscription(broker: LocalBroker) -> None:
     """testEnforceRebalanceWithManualAssignment"""
-
-    async def story() -> None:
-        async with member(broker) as one:
-            with pytest.raises(ConfigError, match="call subscribe first"):
-                one.enforce_rebalance()
-            await one.assign([("t", 0)])
-            with pytest.raises(ConfigError, match="call subscribe first"):
-                one.enforce_rebalance()
-            await one.unsubscribe()
-            one.subscribe(["t"])
-            one.enforce_rebalance("before the first poll, and so without effect")
-            with pytest.raises(TypeError, match="reason must be a str"):
-                one.enforce_rebalance(5)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="must be a GroupMembershipOperation, not str"):
-            await member(broker).close(group_membership_operation="leave")  # type: ignore[arg-type]
-
-    asyncio.run(story())
+    async with member(broker) as one:
+        with pytest.raises(ConfigError, match="call subscribe first"):
+            one.enforce_rebalance()
+        await one.assign([("t", 0)])
+        with pytest.raises(ConfigError, match="call subscribe first"):
+            one.enforce_rebalance()
+        await one.unsubscribe()
+        one.subscribe(["t"])
+        one.enforce_rebalance("before the first poll, and so without effect")
+        with pytest.raises(TypeError, match="reason must be a str"):
+            one.enforce_rebalance(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a GroupMembershipOperation, not str"):
+        await member(broker).close(group_membership_operation="leave")  # type: ignore[arg-type]
 
 
-def test_the_consumer_protocol_has_no_enforced_rebalance(broker: LocalBroker, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        address = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
-        async with Consumer(address | QUICK_CONSUMER) as one:
-            await settled(one, 2)
-            epoch = one.generation
-            with caplog.at_level(logging.WARNING):
-                one.enforce_rebalance()
-            assert "enforce_rebalance has no effect with group.protocol=consumer" in caplog.text
-            await one.poll(100)
-            assert one.generation == epoch
-
-    asyncio.run(story())
+async def test_the_consumer_protocol_has_no_enforced_rebalance(
+    broker: LocalBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+    async with Consumer(address | QUICK_CONSUMER) as one:
+        await settled(one, 2)
+        epoch = one.generation
+        with caplog.at_level(logging.WARNING):
+            one.enforce_rebalance()
+        assert "enforce_rebalance has no effect with group.protocol=consumer" in caplog.text
+        await one.poll(100)
+        assert one.generation == epoch
 
 
 def test_the_blocking_consumer(broker: LocalBroker) -> None:
@@ -135,19 +122,16 @@ def test_the_blocking_consumer(broker: LocalBroker) -> None:
     assert broker.members("g") == {}
 
 
-def test_an_unsubscribe_whose_listener_raises_assigns_nothing_any_more(broker: LocalBroker) -> None:
+async def test_an_unsubscribe_whose_listener_raises_assigns_nothing_any_more(broker: LocalBroker) -> None:
     class Raising(RebalanceListener):
         def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
             raise LookupError("no such store")
 
-    async def story() -> None:
-        async with member(broker) as consumer:
-            await settled(consumer, 2)
-            consumer.subscribe(["t"], Raising())
-            with pytest.raises(LookupError, match="no such store"):
-                await consumer.unsubscribe()
-            assert consumer.assignment() == set()
-            assert broker.members("g") == {}
-            await consumer.assign([("t", 0)])
-
-    asyncio.run(story())
+    async with member(broker) as consumer:
+        await settled(consumer, 2)
+        consumer.subscribe(["t"], Raising())
+        with pytest.raises(LookupError, match="no such store"):
+            await consumer.unsubscribe()
+        assert consumer.assignment() == set()
+        assert broker.members("g") == {}
+        await consumer.assign([("t", 0)])

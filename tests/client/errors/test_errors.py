@@ -210,19 +210,16 @@ async def gives_up(call: Callable[[dict[str, Any]], Awaitable[None]], settings: 
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_untrusted_certificate_is_not_retried(
+async def test_an_untrusted_certificate_is_not_retried(
     coterie_broker: LocalBroker, tmp_path: Path, call: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
-    async def story() -> None:
-        front, stranger = TlsFront(coterie_broker, tmp_path), tmp_path / "stranger"
-        stranger.mkdir()
-        port = await front.start()
-        error = await gives_up(call, tls(TlsFront(coterie_broker, stranger), port))
-        assert isinstance(error, SslAuthenticationError)
-        assert "CERTIFICATE_VERIFY_FAILED" in str(error)
-        front.stop()
-
-    asyncio.run(story())
+    front, stranger = TlsFront(coterie_broker, tmp_path), tmp_path / "stranger"
+    stranger.mkdir()
+    port = await front.start()
+    error = await gives_up(call, tls(TlsFront(coterie_broker, stranger), port))
+    assert isinstance(error, SslAuthenticationError)
+    assert "CERTIFICATE_VERIFY_FAILED" in str(error)
+    front.stop()
 
 
 def test_a_client_without_the_certificate_that_the_broker_requires_gives_up(
@@ -273,41 +270,33 @@ def test_a_refused_login_is_not_retried(
     asyncio.run(gives_up(call, settings))
 
 
-def test_a_broker_that_is_away_is_waited_for(tmp_path: Path, coterie_broker: LocalBroker) -> None:
+async def test_a_broker_that_is_away_is_waited_for(tmp_path: Path, coterie_broker: LocalBroker) -> None:
     """A connection that ends in the middle of the handshake is no refusal: the broker may be starting."""
+    front = TlsFront(coterie_broker, tmp_path)
 
-    async def story() -> None:
-        front = TlsFront(coterie_broker, tmp_path)
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
 
-        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.close()
-
-        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        port: int = server.sockets[0].getsockname()[1]
-        async with Producer(tls(front, port, max_block_ms=500)) as producer:
-            with pytest.raises(RetriableError, match=r"not available within 0\.5 s"):
-                await producer.send("t", b"v")
-        server.close()
-
-    asyncio.run(story())
-
-
-def test_a_failed_transaction_is_to_be_aborted(coterie_broker: LocalBroker) -> None:
-    coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x", "linger.ms": 0}
-        async with Producer(settings) as producer:
-            await producer.init_transactions()
-            producer.begin_transaction()
-            coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    async with Producer(tls(front, port, max_block_ms=500)) as producer:
+        with pytest.raises(RetriableError, match=r"not available within 0\.5 s"):
             await producer.send("t", b"v")
-            with pytest.raises(TransactionAbortableError, match="must be aborted") as caught:
-                await producer.commit_transaction()
-            assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
-            await producer.abort_transaction()
-            async with producer.transaction():
-                await producer.send("t", b"w")
+    server.close()
 
-    asyncio.run(story())
+
+async def test_a_failed_transaction_is_to_be_aborted(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x", "linger.ms": 0}
+    async with Producer(settings) as producer:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+        await producer.send("t", b"v")
+        with pytest.raises(TransactionAbortableError, match="must be aborted") as caught:
+            await producer.commit_transaction()
+        assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"w")

@@ -55,18 +55,14 @@ SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("slip", "kind", "sentence"), SENDS)
-def test_a_record_that_cannot_be_is_refused_by_send(
+async def test_a_record_that_cannot_be_is_refused_by_send(
     coterie_broker: LocalBroker, slip: dict[str, Any], kind: type[Exception], sentence: str
 ) -> None:
     coterie_broker.create_topic("t", 3)
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Producer(settings_of(coterie_broker)) as producer:
-            with pytest.raises(kind, match=sentence):
-                await producer.send(**({"topic": "t", "value": b"v"} | slip))
-            assert (await (await producer.send("t", b"good", b"k", partition=1)))[1:3] == (1, 0)
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Producer(settings_of(coterie_broker)) as producer:
+        with pytest.raises(kind, match=sentence):
+            await producer.send(**({"topic": "t", "value": b"v"} | slip))
+        assert (await (await producer.send("t", b"good", b"k", partition=1)))[1:3] == (1, 0)
 
 
 @pytest.mark.parametrize(("slip", "kind", "sentence"), SENDS[:4])
@@ -80,28 +76,24 @@ def test_so_it_is_by_the_blocking_producer(
         assert producer.send_and_wait("t", b"good", partition=2)[1:3] == (2, 0)
 
 
-def test_a_partition_that_does_not_come_is_waited_for_and_refused(
+async def test_a_partition_that_does_not_come_is_waited_for_and_refused(
     coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For max.block.ms, by the clock of the loop: a lookup takes what it takes."""
     coterie_broker.create_topic("t", 3)
     failures = failed_lookups(monkeypatch)
-
-    async def story() -> None:
-        settings = settings_of(coterie_broker) | {"max.block.ms": 15_000}
-        async with asyncio.timeout(60), Producer(settings) as producer:
-            clock = LoopClock()
-            sending = asyncio.create_task(producer.send("t", b"v", partition=3))
-            await until(
-                lambda: sending.done() or sum("t has partitions 0 to 2" in one for one in failures) >= 2, "two lookups"
-            )
-            assert not sending.done()
-            clock.jump(15)
-            with pytest.raises(KafkaError, match="t has partitions 0 to 2"):
-                await sending
-            assert (await (await producer.send("t", b"good", b"k", partition=1)))[1:3] == (1, 0)
-
-    asyncio.run(story())
+    settings = settings_of(coterie_broker) | {"max.block.ms": 15_000}
+    async with asyncio.timeout(60), Producer(settings) as producer:
+        clock = LoopClock()
+        sending = asyncio.create_task(producer.send("t", b"v", partition=3))
+        await until(
+            lambda: sending.done() or sum("t has partitions 0 to 2" in one for one in failures) >= 2, "two lookups"
+        )
+        assert not sending.done()
+        clock.jump(15)
+        with pytest.raises(KafkaError, match="t has partitions 0 to 2"):
+            await sending
+        assert (await (await producer.send("t", b"good", b"k", partition=1)))[1:3] == (1, 0)
 
 
 def failed_lookups(patch: pytest.MonkeyPatch) -> list[str]:
@@ -120,29 +112,22 @@ def failed_lookups(patch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("value", [bytearray(b"abc"), memoryview(b"abc")])
-def test_other_bytes_are_taken_as_they_are_at_the_call(coterie_broker: LocalBroker, value: Any) -> None:
-    async def story() -> None:
-        async with Producer(settings_of(coterie_broker)) as producer:
-            delivery = await producer.send("t", value, value)
-            if isinstance(value, bytearray):
-                value[:] = b"xyz"
-            await delivery
-
-    asyncio.run(story())
+async def test_other_bytes_are_taken_as_they_are_at_the_call(coterie_broker: LocalBroker, value: Any) -> None:
+    async with Producer(settings_of(coterie_broker)) as producer:
+        delivery = await producer.send("t", value, value)
+        if isinstance(value, bytearray):
+            value[:] = b"xyz"
+        await delivery
 
 
 @pytest.mark.parametrize("choice", ["0", 99, -1, None])
-def test_a_partitioner_that_names_no_partition_is_refused(coterie_broker: LocalBroker, choice: Any) -> None:
+async def test_a_partitioner_that_names_no_partition_is_refused(coterie_broker: LocalBroker, choice: Any) -> None:
     coterie_broker.create_topic("t", 3)
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "partitioner": lambda *_: choice}
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Producer(settings) as producer:
-            with pytest.raises((TypeError, KafkaError)):
-                await producer.send("t", b"v")
-            assert (await (await producer.send("t", b"v", partition=0)))[1:3] == (0, 0)
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Producer(settings) as producer:
+        with pytest.raises((TypeError, KafkaError)):
+            await producer.send("t", b"v")
+        assert (await (await producer.send("t", b"v", partition=0)))[1:3] == (0, 0)
 
 
 AFTER_CLOSE: dict[str, Callable[[Producer], Awaitable[Any]]] = {
@@ -153,16 +138,13 @@ AFTER_CLOSE: dict[str, Callable[[Producer], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("method", AFTER_CLOSE)
-def test_a_closed_producer_refuses(coterie_broker: LocalBroker, method: str) -> None:
-    async def story() -> None:
-        producer = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers})
-        await (await producer.send("t", b"v"))
-        await producer.close()
-        with pytest.raises(RuntimeError, match="this producer is closed; make a new one"):
-            await AFTER_CLOSE[method](producer)
-        await producer.close()
-
-    asyncio.run(story())
+async def test_a_closed_producer_refuses(coterie_broker: LocalBroker, method: str) -> None:
+    producer = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers})
+    await (await producer.send("t", b"v"))
+    await producer.close()
+    with pytest.raises(RuntimeError, match="this producer is closed; make a new one"):
+        await AFTER_CLOSE[method](producer)
+    await producer.close()
 
 
 T0 = ("t", 0)
@@ -211,7 +193,7 @@ async def done(result: Any) -> Any:
 
 
 @pytest.mark.parametrize(("slip", "kind", "sentence"), CONSUMER_SLIPS)
-def test_a_consumer_refuses_what_cannot_be_and_goes_on(
+async def test_a_consumer_refuses_what_cannot_be_and_goes_on(
     coterie_broker: LocalBroker, slip: Callable[[Consumer], Any], kind: type[Exception], sentence: str
 ) -> None:
     """KafkaConsumerTest's testSubscriptionOnNullTopicCollection, testSubscriptionOnNullTopic, testSubscriptionOnEmptyTopic,
@@ -220,20 +202,16 @@ def test_a_consumer_refuses_what_cannot_be_and_goes_on(
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"v")
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Consumer(settings) as consumer:
-            with pytest.raises(kind, match=sentence):
-                await done(slip(consumer))
-            await consumer.assign([T0])
-            with pytest.raises((kind, ValueError)):
-                await done(slip(consumer))
-            polled: dict[Any, Any] = {}
-            while not polled:
-                polled = await consumer.poll(100)
-            assert polled[T0][0].value == b"v"
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Consumer(settings) as consumer:
+        with pytest.raises(kind, match=sentence):
+            await done(slip(consumer))
+        await consumer.assign([T0])
+        with pytest.raises((kind, ValueError)):
+            await done(slip(consumer))
+        polled: dict[Any, Any] = {}
+        while not polled:
+            polled = await consumer.poll(100)
+        assert polled[T0][0].value == b"v"
 
 
 ADMIN_SLIPS: list[tuple[Callable[[Admin], Any], type[Exception], str]] = [
@@ -264,20 +242,16 @@ ADMIN_SLIPS: list[tuple[Callable[[Admin], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("slip", "kind", "sentence"), ADMIN_SLIPS)
-def test_an_admin_refuses_what_cannot_be(
+async def test_an_admin_refuses_what_cannot_be(
     coterie_broker: LocalBroker, slip: Callable[[Admin], Any], kind: type[Exception], sentence: str
 ) -> None:
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
-            with pytest.raises(kind, match=sentence):
-                await done(slip(admin))
-            assert "t" in await admin.describe_topics()
-        with pytest.raises(RuntimeError, match="this client is closed; make a new one"):
-            await admin.describe_topics()
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+        with pytest.raises(kind, match=sentence):
+            await done(slip(admin))
+        assert "t" in await admin.describe_topics()
+    with pytest.raises(RuntimeError, match="this client is closed; make a new one"):
+        await admin.describe_topics()
 
 
 CONSUMER_AFTER_CLOSE: list[Callable[[Any], Any]] = [
@@ -299,18 +273,14 @@ CONSUMER_AFTER_CLOSE: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("call", CONSUMER_AFTER_CLOSE)
-def test_a_closed_consumer_refuses(coterie_broker: LocalBroker, call: Callable[[Any], Any]) -> None:
+async def test_a_closed_consumer_refuses(coterie_broker: LocalBroker, call: Callable[[Any], Any]) -> None:
     """KafkaConsumerTest's testInvalidGroupMetadata"""
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
-
-    async def story() -> None:
-        consumer = Consumer(settings)
-        await consumer.close()
-        with pytest.raises(RuntimeError, match="this consumer is closed; make a new one"):
-            await done(call(consumer))
-        await consumer.close()
-
-    asyncio.run(story())
+    consumer = Consumer(settings)
+    await consumer.close()
+    with pytest.raises(RuntimeError, match="this consumer is closed; make a new one"):
+        await done(call(consumer))
+    await consumer.close()
     blocking = BlockingConsumer(settings)
     blocking.close()
     with pytest.raises(RuntimeError, match="this BlockingConsumer is closed; make a new one"):
@@ -318,18 +288,15 @@ def test_a_closed_consumer_refuses(coterie_broker: LocalBroker, call: Callable[[
     blocking.close()
 
 
-def test_a_poll_under_way_ends_with_the_close(coterie_broker: LocalBroker) -> None:
-    async def story() -> None:
-        async with asyncio.timeout(20):
-            consumer = Consumer({"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"})
-            consumer.subscribe(["t"])
-            polling = asyncio.create_task(consumer.poll(600_000))
-            await quiet()
-            await consumer.close()
-            with pytest.raises(RuntimeError, match="this consumer is closed"):
-                await polling
-
-    asyncio.run(story())
+async def test_a_poll_under_way_ends_with_the_close(coterie_broker: LocalBroker) -> None:
+    async with asyncio.timeout(20):
+        consumer = Consumer({"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"})
+        consumer.subscribe(["t"])
+        polling = asyncio.create_task(consumer.poll(600_000))
+        await quiet()
+        await consumer.close()
+        with pytest.raises(RuntimeError, match="this consumer is closed"):
+            await polling
 
 
 def test_the_blocking_module_has_no_asyncio_class() -> None:
@@ -377,17 +344,13 @@ def test_an_address_that_cannot_be_is_a_setting_that_is_refused(address: str) ->
         Admin({"bootstrap.servers": address})
 
 
-def test_a_callback_of_a_commit_that_raises_is_told_and_the_commit_stands(
+async def test_a_callback_of_a_commit_that_raises_is_told_and_the_commit_stands(
     coterie_broker: LocalBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
-        async with asyncio.timeout(20), Consumer(settings) as consumer:
-            await consumer.assign([T0])
-            await consumer.commit_async({T0: 1}, lambda *_: 1 / 0)
-            assert await consumer.committed([T0]) == {T0: 1}
-
-    asyncio.run(story())
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
+    async with asyncio.timeout(20), Consumer(settings) as consumer:
+        await consumer.assign([T0])
+        await consumer.commit_async({T0: 1}, lambda *_: 1 / 0)
+        assert await consumer.committed([T0]) == {T0: 1}
     assert "the callback of a commit raised" in caplog.text

@@ -109,99 +109,83 @@ async def values_until_damage(consumer: Consumer) -> tuple[list[bytes | None], C
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("max_records", [1, 500])
-def test_it_is_raised_with_each_poll_until_one_seeks(
+async def test_it_is_raised_with_each_poll_until_one_seeks(
     coterie_broker: LocalBroker, damage: str, max_records: int
 ) -> None:
     coterie_broker.create_topic("t", 1)
     for data in (batch(b"a", b"b"), DAMAGES[damage], batch(b"c")):
         put(coterie_broker, 0, bytes(data))
-
-    async def story() -> None:
-        async with reading(coterie_broker, max_poll_records=max_records) as consumer:
-            before, error = await values_until_damage(consumer)
-            assert before == [b"a", b"b"]
-            assert (error.topic, error.partition, error.offset) == ("t", 0, 2)
-            assert error.code.name == "CORRUPT_MESSAGE"
-            assert "t-0 cannot be read at offset 2: " in str(error)
-            for _ in range(3):
-                assert (await values_until_damage(consumer))[0] == []
-                assert consumer.position(T0) == 2
-            consumer.seek(T0, 2)
+    async with reading(coterie_broker, max_poll_records=max_records) as consumer:
+        before, error = await values_until_damage(consumer)
+        assert before == [b"a", b"b"]
+        assert (error.topic, error.partition, error.offset) == ("t", 0, 2)
+        assert error.code.name == "CORRUPT_MESSAGE"
+        assert "t-0 cannot be read at offset 2: " in str(error)
+        for _ in range(3):
             assert (await values_until_damage(consumer))[0] == []
-            consumer.pause([T0])
-            assert await consumer.poll(10) == {}
-            consumer.resume([T0])
-            end = (await consumer.end_offsets([T0]))[T0]
-            consumer.seek(T0, end - 1)
-            polled: dict[Any, Any] = {}
-            while not polled:
-                polled = await consumer.poll(100)
-            assert [r.value for r in polled[T0]] == [b"c"]
-
-    asyncio.run(story())
+            assert consumer.position(T0) == 2
+        consumer.seek(T0, 2)
+        assert (await values_until_damage(consumer))[0] == []
+        consumer.pause([T0])
+        assert await consumer.poll(10) == {}
+        consumer.resume([T0])
+        end = (await consumer.end_offsets([T0]))[T0]
+        consumer.seek(T0, end - 1)
+        polled: dict[Any, Any] = {}
+        while not polled:
+            polled = await consumer.poll(100)
+        assert [r.value for r in polled[T0]] == [b"c"]
 
 
 @pytest.mark.parametrize("damage", sorted(DAMAGES.keys() - {"a header's name of length -2"}))  # a table has no headers
-def test_arrow_tables_end_before_it(coterie_broker: LocalBroker, damage: str) -> None:
+async def test_arrow_tables_end_before_it(coterie_broker: LocalBroker, damage: str) -> None:
     coterie_broker.create_topic("t", 1)
     for data in (batch(b"a", b"b"), DAMAGES[damage], batch(b"c")):
         put(coterie_broker, 0, bytes(data))
-
-    async def story() -> None:
-        async with reading(coterie_broker) as consumer:
-            values: list[bytes] = []
-            while len(values) < 2:
-                values += (await consumer.poll_arrow(100))["value"].to_pylist()
-            assert values == [b"a", b"b"]
-            for _ in range(3):
-                with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 2: "):
-                    await empty_tables_until_damage(consumer)
-                assert consumer.position(T0) == 2
-
-    asyncio.run(story())
+    async with reading(coterie_broker) as consumer:
+        values: list[bytes] = []
+        while len(values) < 2:
+            values += (await consumer.poll_arrow(100))["value"].to_pylist()
+        assert values == [b"a", b"b"]
+        for _ in range(3):
+            with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 2: "):
+                await empty_tables_until_damage(consumer)
+            assert consumer.position(T0) == 2
 
 
-def test_no_record_of_another_partition_is_lost(coterie_broker: LocalBroker) -> None:
+async def test_no_record_of_another_partition_is_lost(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 3)
     for n in range(3):
         for data in (batch(b"%d-first" % n), *([wrong_record_length()] if n == 1 else []), batch(b"%d-last" % n)):
             put(coterie_broker, n, bytes(data))
-
-    async def story() -> None:
-        async with reading(coterie_broker, partitions=3) as consumer:
-            values: set[bytes | None] = set()
-            for _ in range(1000):
-                more, error = await values_until_damage(consumer)
-                values |= set(more)
-                assert (error.partition, error.offset) == (1, 1)
-                consumer.pause([("t", 1)])
-                polled = await consumer.poll(100)
-                values |= {r.value for records in polled.values() for r in records}
-                consumer.resume([("t", 1)])
-                if len(values) == 5:
-                    break
-            assert values == {b"0-first", b"0-last", b"1-first", b"2-first", b"2-last"}
-            consumer.seek(("t", 1), error.next_offset)
-            more = []
-            while not more:
-                more = [r.value for r in (await consumer.poll(100)).get(("t", 1), [])]
-            assert more == [b"1-last"]
-
-    asyncio.run(story())
+    async with reading(coterie_broker, partitions=3) as consumer:
+        values: set[bytes | None] = set()
+        for _ in range(1000):
+            more, error = await values_until_damage(consumer)
+            values |= set(more)
+            assert (error.partition, error.offset) == (1, 1)
+            consumer.pause([("t", 1)])
+            polled = await consumer.poll(100)
+            values |= {r.value for records in polled.values() for r in records}
+            consumer.resume([("t", 1)])
+            if len(values) == 5:
+                break
+        assert values == {b"0-first", b"0-last", b"1-first", b"2-first", b"2-last"}
+        consumer.seek(("t", 1), error.next_offset)
+        more = []
+        while not more:
+            more = [r.value for r in (await consumer.poll(100)).get(("t", 1), [])]
+        assert more == [b"1-last"]
 
 
-def test_without_check_crcs_a_wrong_crc_is_no_damage(coterie_broker: LocalBroker) -> None:
+async def test_without_check_crcs_a_wrong_crc_is_no_damage(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
     put(coterie_broker, 0, wrong_crc())
-
-    async def story() -> None:
-        async with reading(coterie_broker, check_crcs="false") as consumer:
-            polled: dict[Any, Any] = {}
-            while not polled:
-                polled = await consumer.poll(100)
-            assert len(polled[T0]) == 1
-
-    asyncio.run(story())
+    async with reading(coterie_broker, check_crcs="false") as consumer:
+        polled: dict[Any, Any] = {}
+        while not polled:
+            polled = await consumer.poll(100)
+        assert len(polled[T0]) == 1
 
 
 def test_the_error_of_a_spark_task_reaches_the_driver_whole() -> None:

@@ -17,7 +17,7 @@ PASSING = [code for code, remedy in REMEDIES.items() if remedy is FetchRemedy.FI
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_record_comes_once_and_in_order(coterie_broker: LocalBroker, seed: int) -> None:
+async def test_every_record_comes_once_and_in_order(coterie_broker: LocalBroker, seed: int) -> None:
     rng = random.Random(seed)
     coterie_broker.create_topic("t", PARTITIONS)
     settings = {
@@ -46,55 +46,50 @@ def test_every_record_comes_once_and_in_order(coterie_broker: LocalBroker, seed:
             case "drop":
                 coterie_broker.drop_connections()
 
-    async def story() -> None:
-        async with asyncio.timeout(60), Consumer(settings) as consumer:
-            await consumer.assign([("t", partition) for partition in range(PARTITIONS)])
-            rounds = 0
-            while rounds < ROUNDS or consumed != produced:
-                if rounds < ROUNDS:
-                    await asyncio.to_thread(strike)
-                rounds += 1
-                for (_, partition), records in (await consumer.poll(20)).items():
-                    consumed[partition] += [record.value for record in records]
-                    assert consumed[partition] == produced[partition][: len(consumed[partition])]
-
-    asyncio.run(story())
+    async with asyncio.timeout(60), Consumer(settings) as consumer:
+        await consumer.assign([("t", partition) for partition in range(PARTITIONS)])
+        rounds = 0
+        while rounds < ROUNDS or consumed != produced:
+            if rounds < ROUNDS:
+                await asyncio.to_thread(strike)
+            rounds += 1
+            for (_, partition), records in (await consumer.poll(20)).items():
+                consumed[partition] += [record.value for record in records]
+                assert consumed[partition] == produced[partition][: len(consumed[partition])]
     assert sum(map(len, produced.values())) > 50
 
 
-def test_without_a_policy_an_offset_out_of_range_holds_up_its_partition_alone(coterie_broker: LocalBroker) -> None:
+async def test_without_a_policy_an_offset_out_of_range_holds_up_its_partition_alone(
+    coterie_broker: LocalBroker,
+) -> None:
     """Raised by polls until a seek (testCompletedFetchRemoval)."""
     coterie_broker.create_topic("t", 2)
     coterie_broker.produce("t", b"a", partition=0)
     coterie_broker.produce("t", b"b", b"c", partition=1)
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "auto.offset.reset": "none"}
-
-    async def story() -> None:
-        values: list[bytes | None] = []
-        errors: list[OffsetOutOfRangeError] = []
-        async with asyncio.timeout(20), Consumer(settings) as consumer:
-            await consumer.assign([("t", 0), ("t", 1)])
-            consumer.seek(("t", 0), 99)
-            consumer.seek(("t", 1), 0)
-            while len(errors) < 2 or len(values) < 2:
-                try:
-                    polled = await consumer.poll(50)
-                except OffsetOutOfRangeError as error:
-                    errors.append(error)
-                else:
-                    values += [r.value for records in polled.values() for r in records]
-            assert values == [b"b", b"c"]
-            assert "the log of t-0 has no offset 99, and auto.offset.reset is none" in str(errors[0])
-            consumer.seek(("t", 0), 0)
-            while len(values) < 3:
-                values += [r.value for records in (await consumer.poll(50)).values() for r in records]
-            assert values[2:] == [b"a"]
-
-    asyncio.run(story())
+    values: list[bytes | None] = []
+    errors: list[OffsetOutOfRangeError] = []
+    async with asyncio.timeout(20), Consumer(settings) as consumer:
+        await consumer.assign([("t", 0), ("t", 1)])
+        consumer.seek(("t", 0), 99)
+        consumer.seek(("t", 1), 0)
+        while len(errors) < 2 or len(values) < 2:
+            try:
+                polled = await consumer.poll(50)
+            except OffsetOutOfRangeError as error:
+                errors.append(error)
+            else:
+                values += [r.value for records in polled.values() for r in records]
+        assert values == [b"b", b"c"]
+        assert "the log of t-0 has no offset 99, and auto.offset.reset is none" in str(errors[0])
+        consumer.seek(("t", 0), 0)
+        while len(values) < 3:
+            values += [r.value for records in (await consumer.poll(50)).values() for r in records]
+        assert values[2:] == [b"a"]
 
 
 @pytest.mark.parametrize("api", ["Metadata", "FindCoordinator", "OffsetFetch", "ListOffsets"])
-def test_a_position_is_looked_up_again_where_a_connection_is_lost(coterie_broker: LocalBroker, api: str) -> None:
+async def test_a_position_is_looked_up_again_where_a_connection_is_lost(coterie_broker: LocalBroker, api: str) -> None:
     coterie_broker.create_topic("t")
     settings = {
         "bootstrap.servers": coterie_broker.bootstrap_servers,
@@ -102,15 +97,11 @@ def test_a_position_is_looked_up_again_where_a_connection_is_lost(coterie_broker
         "auto.offset.reset": "earliest",
         "retry.backoff.ms": 10,
     }
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Consumer(settings) as consumer:
-            with coterie_broker.hold(api) as held:
-                await consumer.assign([("t", 0)])
-                polling = asyncio.create_task(consumer.poll(20_000))
-                await asyncio.to_thread(coterie_broker.until_held, held)
-                coterie_broker.drop_connections()
-                coterie_broker.produce("t", b"a")
-                assert [record.value for record in (await polling)["t", 0]] == [b"a"]
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Consumer(settings) as consumer:
+        with coterie_broker.hold(api) as held:
+            await consumer.assign([("t", 0)])
+            polling = asyncio.create_task(consumer.poll(20_000))
+            await asyncio.to_thread(coterie_broker.until_held, held)
+            coterie_broker.drop_connections()
+            coterie_broker.produce("t", b"a")
+            assert [record.value for record in (await polling)["t", 0]] == [b"a"]

@@ -16,16 +16,12 @@ T0 = ("t", 0)
 @pytest.mark.parametrize(
     "code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 )
-def test_what_passes_is_asked_again(coterie_broker: LocalBroker, code: ErrorCode) -> None:
+async def test_what_passes_is_asked_again(coterie_broker: LocalBroker, code: ErrorCode) -> None:
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"v")
     coterie_broker.fail("ListOffsets", code, times=3)
-
-    async def story() -> None:
-        async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers, "retry.backoff.ms": 10}) as admin:
-            assert await admin.list_offsets({T0: -1}) == {T0: 1}
-
-    asyncio.run(story())
+    async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers, "retry.backoff.ms": 10}) as admin:
+        assert await admin.list_offsets({T0: -1}) == {T0: 1}
     assert coterie_broker.requested("ListOffsets") == 4
 
 
@@ -60,16 +56,12 @@ def test_one_that_never_comes_is_an_error_of_its_own_name(
         asyncio.run(story(broker))
 
 
-def test_what_does_not_pass_is_an_error_at_once(coterie_broker: LocalBroker) -> None:
+async def test_what_does_not_pass_is_an_error_at_once(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
     coterie_broker.fail("ListOffsets", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-
-    async def story() -> None:
-        async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
-            with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
-                await admin.list_offsets({T0: -1})
-
-    asyncio.run(story())
+    async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await admin.list_offsets({T0: -1})
     assert coterie_broker.requested("ListOffsets") == 1
 
 

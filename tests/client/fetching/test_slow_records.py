@@ -177,17 +177,13 @@ def test_a_blocking_iterator_counts_as_polling_with_each_record(coterie_broker: 
     assert len(set(polled_ms)) == 5, polled_ms
 
 
-def test_an_idle_member_that_loses_its_partitions_only_joins_again(coterie_broker: LocalBroker) -> None:
+async def test_an_idle_member_that_loses_its_partitions_only_joins_again(coterie_broker: LocalBroker) -> None:
     """Nothing was handed out, so nothing can have gone wrong."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with Consumer(settings_of(coterie_broker.bootstrap_servers)) as consumer:
-            consumer.subscribe(["t"])
-            record = asyncio.ensure_future(anext(aiter(consumer)))
-            await asyncio.to_thread(coterie_broker.until_stable, "billing")
-            coterie_broker.expire("billing", "coterie")
-            coterie_broker.produce("t", b"value")
-            assert (await record).value == b"value"
-
-    asyncio.run(story())
+    async with Consumer(settings_of(coterie_broker.bootstrap_servers)) as consumer:
+        consumer.subscribe(["t"])
+        record = asyncio.ensure_future(anext(aiter(consumer)))
+        await asyncio.to_thread(coterie_broker.until_stable, "billing")
+        coterie_broker.expire("billing", "coterie")
+        coterie_broker.produce("t", b"value")
+        assert (await record).value == b"value"

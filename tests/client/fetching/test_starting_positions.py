@@ -97,62 +97,50 @@ class Reader:
     ],
 )
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_a_reset_by_the_policy(policy: str, timestamp: int, offset: int, is_lost: bool) -> None:
+async def test_a_reset_by_the_policy(policy: str, timestamp: int, offset: int, is_lost: bool) -> None:
     """testUpdateFetchPositionResetToEarliestOffset, testUpdateFetchPositionResetToDefaultOffset,
     testUpdateFetchPositionResetToLatestOffset"""
-
-    async def story() -> None:
-        reader = Reader(policy)
-        if is_lost:
-            reader.machine.seek(T0, 99)
-            reader.lose_position()
-        assert reader.starts.due()
-        await reader.starts.find()
-        assert (reader.timestamps, reader.offset()) == ([timestamp], offset)
-        assert not reader.starts.due()
-        assert reader.fetched()
-
-    asyncio.run(story())
+    reader = Reader(policy)
+    if is_lost:
+        reader.machine.seek(T0, 99)
+        reader.lose_position()
+    assert reader.starts.due()
+    await reader.starts.find()
+    assert (reader.timestamps, reader.offset()) == ([timestamp], offset)
+    assert not reader.starts.due()
+    assert reader.fetched()
 
 
-def test_a_position_is_left_alone() -> None:
+async def test_a_position_is_left_alone() -> None:
     """testUpdateFetchPositionNoOpWithPositionSet, testUpdateFetchPositionOfPausedPartitionsWithAValidPosition"""
-
-    async def story() -> None:
-        reader = Reader()
-        reader.machine.seek(T0, 5)
-        for is_paused in (True, False):
-            reader.machine.positions[T0].paused = is_paused
-            assert not reader.starts.due()
-            await reader.starts.find()
-            assert (reader.timestamps, reader.offset()) == ([], 5)
-        await reader.refresh("t")
-        assert reader.fetched()
-
-    asyncio.run(story())
+    reader = Reader()
+    reader.machine.seek(T0, 5)
+    for is_paused in (True, False):
+        reader.machine.positions[T0].paused = is_paused
+        assert not reader.starts.due()
+        await reader.starts.find()
+        assert (reader.timestamps, reader.offset()) == ([], 5)
+    await reader.refresh("t")
+    assert reader.fetched()
 
 
-def test_a_paused_partition_is_reset_and_not_fetched() -> None:
+async def test_a_paused_partition_is_reset_and_not_fetched() -> None:
     """testUpdateFetchPositionOfPausedPartitionsRequiringOffsetReset,
     testUpdateFetchPositionOfPausedPartitionsWithoutAValidPosition: without a response it stays as it is."""
-
-    async def story() -> None:
-        reader = Reader("latest")
-        reader.lose_position()
-        reader.machine.positions[T0].paused = True
-        reader.responses.clear()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reader.starts.find())
-            await quiet()
-            assert reader.machine.resets_due() == [T0]
-            assert not reader.starts.due(), "one lookup is under way"
-            assert not reader.fetched()
-            reader.responses.set()
-        assert not reader.starts.due()
-        assert reader.offset() == END
+    reader = Reader("latest")
+    reader.lose_position()
+    reader.machine.positions[T0].paused = True
+    reader.responses.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reader.starts.find())
+        await quiet()
+        assert reader.machine.resets_due() == [T0]
+        assert not reader.starts.due(), "one lookup is under way"
         assert not reader.fetched()
-
-    asyncio.run(story())
+        reader.responses.set()
+    assert not reader.starts.due()
+    assert reader.offset() == END
+    assert not reader.fetched()
 
 
 def assign_another(reader: Reader) -> None:
@@ -182,107 +170,83 @@ def reset_to_end(reader: Reader) -> None:
     ],
 )
 @pytest.mark.parametrize("committed", [None, {T0: OffsetAndMetadata(11)}])
-def test_what_happens_meanwhile_counts(
+async def test_what_happens_meanwhile_counts(
     change: Callable[[Reader], None],
     positions: dict[TopicPartition, int],
     committed: dict[TopicPartition, OffsetAndMetadata] | None,
 ) -> None:
     """testUpdatePositionsDoesNotApplyOffsetsIfPartitionNotInitializingAnymore, where an offset is committed."""
-
-    async def story() -> None:
-        reader = Reader("latest", committed)
-        reader.responses.clear()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reader.starts.find())
-            await quiet()
-            change(reader)
-            reader.responses.set()
-        assert {tp: p.offset for tp, p in reader.machine.positions.items()} == positions
-
-    asyncio.run(story())
+    reader = Reader("latest", committed)
+    reader.responses.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reader.starts.find())
+        await quiet()
+        change(reader)
+        reader.responses.set()
+    assert {tp: p.offset for tp, p in reader.machine.positions.items()} == positions
 
 
-def test_a_committed_offset_comes_before_the_policy() -> None:
+async def test_a_committed_offset_comes_before_the_policy() -> None:
     """testUpdatePositionsWithCommittedOffsets: with its leader epoch."""
-
-    async def story() -> None:
-        reader = Reader(committed={T0: OffsetAndMetadata(10, 1)})
-        await reader.starts.find()
-        position = reader.machine.positions[T0]
-        assert (position.offset, position.offset_epoch, reader.timestamps) == (10, 1, [])
-
-    asyncio.run(story())
+    reader = Reader(committed={T0: OffsetAndMetadata(10, 1)})
+    await reader.starts.find()
+    position = reader.machine.positions[T0]
+    assert (position.offset, position.offset_epoch, reader.timestamps) == (10, 1, [])
 
 
 @pytest.mark.parametrize("assigned_anew", [None, (), (T0,), (T1,)])
-def test_a_refusal_is_raised_while_what_was_looked_up_is_assigned(
+async def test_a_refusal_is_raised_while_what_was_looked_up_is_assigned(
     assigned_anew: tuple[TopicPartition, ...] | None,
 ) -> None:
     """The coordinator no longer knows a member that has left meanwhile; its next membership has nothing to do with that."""
-
-    async def story() -> None:
-        reader = Reader(committed={})
-        reader.responses.clear()
-        finding = asyncio.create_task(reader.starts.find())
-        await quiet()
-        if assigned_anew is not None:
-            reader.machine.assign([])
-            reader.machine.assign(assigned_anew)
-        reader.refusal = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        reader.responses.set()
-        with contextlib.nullcontext() if assigned_anew is not None else pytest.raises(KafkaError, match="UNKNOWN_M"):
-            await finding
-
-    asyncio.run(story())
+    reader = Reader(committed={})
+    reader.responses.clear()
+    finding = asyncio.create_task(reader.starts.find())
+    await quiet()
+    if assigned_anew is not None:
+        reader.machine.assign([])
+        reader.machine.assign(assigned_anew)
+    reader.refusal = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    reader.responses.set()
+    with contextlib.nullcontext() if assigned_anew is not None else pytest.raises(KafkaError, match="UNKNOWN_M"):
+        await finding
 
 
-def test_a_partition_that_is_assigned_meanwhile_is_not_reset() -> None:
+async def test_a_partition_that_is_assigned_meanwhile_is_not_reset() -> None:
     """testUpdatePositionsDoesNotResetPositionBeforeRetrievingOffsetsForNewlyAddedPartition: its committed offset is looked up
     before."""
-
-    async def story() -> None:
-        reader = Reader(committed={T0: OffsetAndMetadata(10), T1: OffsetAndMetadata(12)})
-        reader.responses.clear()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reader.starts.find())
-            await quiet()
-            reader.machine.assign([T0, T1])
-            reader.responses.set()
-        assert (reader.offset(T0), reader.offset(T1), reader.timestamps) == (10, UNKNOWN, [])
-        await reader.starts.find()
-        assert (reader.offset(T1), reader.timestamps) == (12, [])
-
-    asyncio.run(story())
-
-
-def test_a_partition_whose_leader_is_away_does_not_hold_its_neighbour_up() -> None:
-    """KafkaConsumerTest.testFetchProgressWithMissingPartitionPosition"""
-
-    async def story() -> None:
-        reader = Reader()
+    reader = Reader(committed={T0: OffsetAndMetadata(10), T1: OffsetAndMetadata(12)})
+    reader.responses.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reader.starts.find())
+        await quiet()
         reader.machine.assign([T0, T1])
-        reader.cluster.errors[T1] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reader.starts.find())
-            await until(lambda: reader.offset(T0) == START)
-            assert reader.offset(T1) == UNKNOWN
-            assert reader.fetched()
-        assert reader.offset(T1) == START
-
-    asyncio.run(story())
+        reader.responses.set()
+    assert (reader.offset(T0), reader.offset(T1), reader.timestamps) == (10, UNKNOWN, [])
+    await reader.starts.find()
+    assert (reader.offset(T1), reader.timestamps) == (12, [])
 
 
-def test_errors_that_pass_are_waited_out() -> None:
+async def test_a_partition_whose_leader_is_away_does_not_hold_its_neighbour_up() -> None:
+    """KafkaConsumerTest.testFetchProgressWithMissingPartitionPosition"""
+    reader = Reader()
+    reader.machine.assign([T0, T1])
+    reader.cluster.errors[T1] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reader.starts.find())
+        await until(lambda: reader.offset(T0) == START)
+        assert reader.offset(T1) == UNKNOWN
+        assert reader.fetched()
+    assert reader.offset(T1) == START
+
+
+async def test_errors_that_pass_are_waited_out() -> None:
     """testFetchOffsetErrors, testresetPositionsMetadataRefresh: until then there is no position."""
-
-    async def story() -> None:
-        reader = Reader("latest")
-        reader.cluster.errors[T0] += [ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE]
-        reader.cluster.errors[T0] += [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-        await reader.starts.find()
-        assert (reader.offset(), len(reader.timestamps)) == (END, 4)
-
-    asyncio.run(story())
+    reader = Reader("latest")
+    reader.cluster.errors[T0] += [ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE]
+    reader.cluster.errors[T0] += [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    await reader.starts.find()
+    assert (reader.offset(), len(reader.timestamps)) == (END, 4)
 
 
 def test_lookups_that_fail_are_made_after_longer_and_longer_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,18 +278,14 @@ def test_lookups_that_fail_are_made_after_longer_and_longer_pauses(monkeypatch: 
     run_in_virtual_time(story())
 
 
-def test_a_leader_that_is_not_known_is_looked_up_first() -> None:
+async def test_a_leader_that_is_not_known_is_looked_up_first() -> None:
     """testResetPositionsMissingLeader"""
-
-    async def story() -> None:
-        reader = Reader()
-        reader.cluster.move(T0, NO_LEADER)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await reader.starts.find()
-        assert reader.timestamps == []
-
-    asyncio.run(story())
+    reader = Reader()
+    reader.cluster.move(T0, NO_LEADER)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await reader.starts.find()
+    assert reader.timestamps == []
 
 
 def test_a_refused_login_ends_a_lookup() -> None:

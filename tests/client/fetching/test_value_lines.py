@@ -101,7 +101,9 @@ def test_every_value_of_a_poll_and_no_other(coterie_broker: LocalBroker, isolati
         asyncio.run(story(random.Random(seed)))
 
 
-def test_where_a_write_fails_the_position_is_the_first_record_that_was_not_written(coterie_broker: LocalBroker) -> None:
+async def test_where_a_write_fails_the_position_is_the_first_record_that_was_not_written(
+    coterie_broker: LocalBroker,
+) -> None:
     values = [b"%d" % n * 9_000 for n in range(30)]
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", *values)
@@ -112,36 +114,29 @@ def test_where_a_write_fails_the_position_is_the_first_record_that_was_not_writt
             raise OSError("full")
         written.append(data)
 
-    async def story() -> None:
-        async with reading(coterie_broker) as consumer:
-            with pytest.raises(OSError, match="full"):
-                await write_all(consumer, write)
-            complete = b"".join(written).count(b"\n")
-            assert 0 < complete < 30
-            assert consumer.position(T0) == complete
-            polled = await consumer.poll(1_000)
-            assert polled[T0][0].value == values[complete]  # type: ignore[index]
-
-    asyncio.run(story())
+    async with reading(coterie_broker) as consumer:
+        with pytest.raises(OSError, match="full"):
+            await write_all(consumer, write)
+        complete = b"".join(written).count(b"\n")
+        assert 0 < complete < 30
+        assert consumer.position(T0) == complete
+        polled = await consumer.poll(1_000)
+        assert polled[T0][0].value == values[complete]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_batch_is_raised_behind_the_lines_before_it(coterie_broker: LocalBroker, damage: str) -> None:
+async def test_a_damaged_batch_is_raised_behind_the_lines_before_it(coterie_broker: LocalBroker, damage: str) -> None:
     coterie_broker.create_topic("t", 1)
     for data in (batch(b"a", b"b"), DAMAGES[damage], batch(b"c")):
         put(coterie_broker, 0, bytes(data))
-
-    async def story() -> None:
-        async with reading(coterie_broker) as consumer:
-            written = list[bytes]()
-            for _ in range(3):
-                with pytest.raises(CorruptBatchError) as raised:
-                    await write_all(consumer, written.append)
-                assert raised.value.offset == 2
-                assert consumer.position(T0) == 2
-            assert b"".join(written) == b"a\nb\n"
-
-    asyncio.run(story())
+    async with reading(coterie_broker) as consumer:
+        written = list[bytes]()
+        for _ in range(3):
+            with pytest.raises(CorruptBatchError) as raised:
+                await write_all(consumer, written.append)
+            assert raised.value.offset == 2
+            assert consumer.position(T0) == 2
+        assert b"".join(written) == b"a\nb\n"
 
 
 def test_a_position_within_a_damaged_batch_does_not_go_back(coterie_broker: LocalBroker) -> None:

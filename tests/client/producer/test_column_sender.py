@@ -113,28 +113,22 @@ def wanted(row: Row) -> int | None:
         (RecordColumns([b"v", b"v"], partitions=[0, -1]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_a_record_that_cannot_be_sent_fails_the_columns(columns: RecordColumns, code: ErrorCode) -> None:
-    async def story() -> None:
-        producer = unconnected()
-        with pytest.raises(KafkaError) as failed:
-            await ColumnSender(producer, lambda error: None).send("t", columns)
-        assert failed.value.code == code
-        assert batches_of(producer) == {}
-        await producer.close(0)
-        with pytest.raises(RuntimeError, match="closed"):
-            await ColumnSender(producer, lambda error: None).send("t", RecordColumns([b"v"]))
-
-    asyncio.run(story())
+async def test_a_record_that_cannot_be_sent_fails_the_columns(columns: RecordColumns, code: ErrorCode) -> None:
+    producer = unconnected()
+    with pytest.raises(KafkaError) as failed:
+        await ColumnSender(producer, lambda error: None).send("t", columns)
+    assert failed.value.code == code
+    assert batches_of(producer) == {}
+    await producer.close(0)
+    with pytest.raises(RuntimeError, match="closed"):
+        await ColumnSender(producer, lambda error: None).send("t", RecordColumns([b"v"]))
 
 
-def test_columns_need_a_transaction_where_the_producer_has_an_id() -> None:
-    async def story() -> None:
-        producer = unconnected(**{"transactional.id": "x"})
-        with pytest.raises(KafkaError):
-            await ColumnSender(producer, lambda error: None).send("t", RecordColumns([b"v"]))
-        await producer.close(0)
-
-    asyncio.run(story())
+async def test_columns_need_a_transaction_where_the_producer_has_an_id() -> None:
+    producer = unconnected(**{"transactional.id": "x"})
+    with pytest.raises(KafkaError):
+        await ColumnSender(producer, lambda error: None).send("t", RecordColumns([b"v"]))
+    await producer.close(0)
 
 
 @pytest.mark.parametrize("with_keys", [False, True])

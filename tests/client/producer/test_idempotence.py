@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from coterie.client import KafkaError, Producer
@@ -26,39 +24,31 @@ def producers_of(broker: LocalBroker, partition: int) -> dict[int, tuple[int, in
     return {producer_id: (p.epoch, p.last_sequence) for producer_id, p in by_id.items()}
 
 
-def test_a_lost_batch_does_not_keep_the_next_from_being_written(coterie_broker: LocalBroker) -> None:
+async def test_a_lost_batch_does_not_keep_the_next_from_being_written(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 2)
-
-    async def story() -> None:
-        async with producer(coterie_broker) as one:
-            assert await sent(one, b"a") == 0
-            assert await sent(one, b"other", 1) == 0
-            (producer_id,) = producers_of(coterie_broker, 0)
-            coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
-            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
-                await sent(one, b"lost")
-            assert [await sent(one, b"b"), await sent(one, b"c")] == [1, 2]
-            assert producers_of(coterie_broker, 0) == {producer_id: (1, 1)}
-            assert await sent(one, b"other", 1) == 1
-            assert producers_of(coterie_broker, 1) == {producer_id: (1, 0)}, "every partition begins anew"
-            assert coterie_broker.requested("InitProducerId") == 1
-
-    asyncio.run(story())
+    async with producer(coterie_broker) as one:
+        assert await sent(one, b"a") == 0
+        assert await sent(one, b"other", 1) == 0
+        (producer_id,) = producers_of(coterie_broker, 0)
+        coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            await sent(one, b"lost")
+        assert [await sent(one, b"b"), await sent(one, b"c")] == [1, 2]
+        assert producers_of(coterie_broker, 0) == {producer_id: (1, 1)}
+        assert await sent(one, b"other", 1) == 1
+        assert producers_of(coterie_broker, 1) == {producer_id: (1, 0)}, "every partition begins anew"
+        assert coterie_broker.requested("InitProducerId") == 1
 
 
-def test_after_the_last_epoch_comes_another_producer_id(coterie_broker: LocalBroker) -> None:
+async def test_after_the_last_epoch_comes_another_producer_id(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 2)
-
-    async def story() -> None:
-        async with producer(coterie_broker) as one:
-            await sent(one, b"a")
-            (first_id,) = producers_of(coterie_broker, 0)
-            one._sender.machine.identity.current = (first_id, LAST_EPOCH)
-            coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
-            with pytest.raises(KafkaError):
-                await sent(one, b"lost")
-            assert await sent(one, b"b") == 1
-            (second_id,) = set(producers_of(coterie_broker, 0)) - {first_id}
-            assert producers_of(coterie_broker, 0)[second_id] == (0, 0)
-
-    asyncio.run(story())
+    async with producer(coterie_broker) as one:
+        await sent(one, b"a")
+        (first_id,) = producers_of(coterie_broker, 0)
+        one._sender.machine.identity.current = (first_id, LAST_EPOCH)
+        coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+        with pytest.raises(KafkaError):
+            await sent(one, b"lost")
+        assert await sent(one, b"b") == 1
+        (second_id,) = set(producers_of(coterie_broker, 0)) - {first_id}
+        assert producers_of(coterie_broker, 0)[second_id] == (0, 0)

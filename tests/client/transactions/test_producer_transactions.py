@@ -261,46 +261,38 @@ async def commit(one: One) -> None:
         ("testForceShutdownWithIncompleteTransaction", "EndTxn", commit),
     ],
 )
-def test_a_close_ends_the_call_that_is_under_way(
+async def test_a_close_ends_the_call_that_is_under_way(
     coterie_broker: LocalBroker, name: str, api: str, call: Callable[[One], Awaitable[None]]
 ) -> None:
     """Whose request has no response within the time of the close."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with asyncio.timeout(20):
-            one: One = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x"})
-            if api in ("AddOffsetsToTxn", "EndTxn"):
-                coterie_broker.broker.features._levels["transaction.version"] = 1
-                await begun(one)
-            with coterie_broker.hold(api) as rule:
-                task = asyncio.ensure_future(call(one))
-                await until(lambda: bool(rule.held))
-                await one.close(timeout_ms=10)
-                with pytest.raises(KafkaError, match="the producer was closed before"):
-                    await task
-
-    asyncio.run(story())
+    async with asyncio.timeout(20):
+        one: One = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x"})
+        if api in ("AddOffsetsToTxn", "EndTxn"):
+            coterie_broker.broker.features._levels["transaction.version"] = 1
+            await begun(one)
+        with coterie_broker.hold(api) as rule:
+            task = asyncio.ensure_future(call(one))
+            await until(lambda: bool(rule.held))
+            await one.close(timeout_ms=10)
+            with pytest.raises(KafkaError, match="the producer was closed before"):
+                await task
 
 
 @pytest.mark.parametrize("api", ["Produce", "EndTxn"])
-def test_a_commit_whose_producers_close_is_cancelled(coterie_broker: LocalBroker, api: str) -> None:
+async def test_a_commit_whose_producers_close_is_cancelled(coterie_broker: LocalBroker, api: str) -> None:
     """As with Kafka's forced close it ends with a KafkaError."""
     coterie_broker.create_topic("t", 1)
-
-    async def story() -> None:
-        async with asyncio.timeout(20):
-            one: One = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x"})
-            await begun(one)
-            delivery = await one.send("t", b"v")
-            with coterie_broker.hold(api) as rule:
-                commit = asyncio.create_task(one.commit_transaction())
-                await until(lambda: bool(rule.held))
-                close = asyncio.create_task(one.close())
-                await quiet()
-                close.cancel()
-                with pytest.raises(KafkaError, match="the producer was closed before"):
-                    await commit
-                assert (await asyncio.gather(delivery, return_exceptions=True))[0] is not None
-
-    asyncio.run(story())
+    async with asyncio.timeout(20):
+        one: One = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x"})
+        await begun(one)
+        delivery = await one.send("t", b"v")
+        with coterie_broker.hold(api) as rule:
+            commit = asyncio.create_task(one.commit_transaction())
+            await until(lambda: bool(rule.held))
+            close = asyncio.create_task(one.close())
+            await quiet()
+            close.cancel()
+            with pytest.raises(KafkaError, match="the producer was closed before"):
+                await commit
+            assert (await asyncio.gather(delivery, return_exceptions=True))[0] is not None

@@ -156,7 +156,7 @@ def test_the_end_of_a_token_ends_its_connections_and_the_controller_removes_it(c
     coterie_world.run(story(), 600)
 
 
-def test_a_token_is_in_force_here_before_its_notification_comes_back() -> None:
+async def test_a_token_is_in_force_here_before_its_notification_comes_back() -> None:
     applied: list[object] = []
     written: list[tuple[str, object]] = []
 
@@ -165,12 +165,8 @@ def test_a_token_is_in_force_here_before_its_notification_comes_back() -> None:
 
     user = Principal(USER, "alice")
     token = DelegationToken("id", user, user, (), 1, 3, 2)
-
-    async def story() -> None:
-        nodes = TokenNodes(apply, lambda token_id, made: written.append((token_id, made)))
-        await nodes.write("id", token)
-        await nodes.write("id", None)
-
-    asyncio.run(story())
+    nodes = TokenNodes(apply, lambda token_id, made: written.append((token_id, made)))
+    await nodes.write("id", token)
+    await nodes.write("id", None)
     assert [type(operation) for operation in applied] == [Write, Create, Delete, Create]
     assert written == [("id", token), ("id", None)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def login(user: str, password: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
+async def test_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
     """By real sockets. The authority is one that the brokers trust, and the name in the certificate is looked for."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -56,21 +55,17 @@ def test_brokers_reach_each_other_by_tls(tmp_path: Path) -> None:
         "ssl.keystore.location": str(tmp_path / "broker.pem"),
         "ssl.truststore.location": str(tmp_path / "ca.pem"),
     }
-
-    async def story() -> None:
-        cluster = ClusterBrokers(settings, 3, (), Faults(), [])
-        await cluster.start()
-        servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
-        own = {"security.protocol": "SASL_SSL", "ssl.truststore.location": str(tmp_path / "ca.pem")}
-        own = {"bootstrap.servers": servers} | login("broker", "b-secret") | own
-        async with Admin(own) as admin:
-            await admin.create_topic("t", 3)
-        async with Producer(own | {"acks": "all"}) as producer:
-            for number in range(3):
-                await (await producer.send("t", b"v", partition=number))
-        await cluster.stop()
-
-    asyncio.run(story())
+    cluster = ClusterBrokers(settings, 3, (), Faults(), [])
+    await cluster.start()
+    servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
+    own = {"security.protocol": "SASL_SSL", "ssl.truststore.location": str(tmp_path / "ca.pem")}
+    own = {"bootstrap.servers": servers} | login("broker", "b-secret") | own
+    async with Admin(own) as admin:
+        await admin.create_topic("t", 3)
+    async with Producer(own | {"acks": "all"}) as producer:
+        for number in range(3):
+            await (await producer.send("t", b"v", partition=number))
+    await cluster.stop()
 
 
 def allowed(kind: AclResourceType, name: str, operation: AclOperation) -> Acl:

@@ -57,36 +57,28 @@ def test_replicas_become_equal_and_appends_wait_for_the_isr() -> None:
     run(story)
 
 
-def test_a_waiting_fetch_is_answered_by_an_append() -> None:
+async def test_a_waiting_fetch_is_answered_by_an_append() -> None:
     """Not at the end of replica.fetch.wait.max.ms, which is longer here than the test waits."""
-
-    async def story() -> None:
-        async with running(replace(CONFIG, replica_fetch_wait_max_ms=60_000)) as cluster:
-            cluster.create_topic(ALL)
-            leader = await cluster.leader()
-            async with asyncio.timeout(10):
-                for value in range(50):
-                    await leader.append(b"%d" % value)
-            await until(lambda: all(b.log().end_offset == 50 for b in cluster.live()))
-
-    asyncio.run(story())
+    async with running(replace(CONFIG, replica_fetch_wait_max_ms=60_000)) as cluster:
+        cluster.create_topic(ALL)
+        leader = await cluster.leader()
+        async with asyncio.timeout(10):
+            for value in range(50):
+                await leader.append(b"%d" % value)
+        await until(lambda: all(b.log().end_offset == 50 for b in cluster.live()))
 
 
-def test_large_logs_come_in_pieces() -> None:
+async def test_large_logs_come_in_pieces() -> None:
     """A response has replica.fetch.response.max.bytes at most, and a partition of it replica.fetch.max.bytes."""
-
-    async def story() -> None:
-        small = replace(CONFIG, replica_fetch_max_bytes=600, replica_fetch_response_max_bytes=1_000)
-        async with running(small) as cluster:
-            cluster.create_topic(dict.fromkeys(range(4), (1, 2, 3)))
-            for number in range(4):
-                leader = await cluster.leader(("orders", number))
-                for value in range(40):
-                    await leader.append(b"%d" % value * 100, ("orders", number), acks_all=False)
-            for number in range(4):
-                await cluster.until_equal(1, 2, 3, partition=("orders", number))
-
-    asyncio.run(story())
+    small = replace(CONFIG, replica_fetch_max_bytes=600, replica_fetch_response_max_bytes=1_000)
+    async with running(small) as cluster:
+        cluster.create_topic(dict.fromkeys(range(4), (1, 2, 3)))
+        for number in range(4):
+            leader = await cluster.leader(("orders", number))
+            for value in range(40):
+                await leader.append(b"%d" % value * 100, ("orders", number), acks_all=False)
+        for number in range(4):
+            await cluster.until_equal(1, 2, 3, partition=("orders", number))
 
 
 def test_the_leader_dies_and_comes_back() -> None:

@@ -21,28 +21,25 @@ from coterie.zookeeper.operations import Operation
 from tests.broker.cluster.brokers_in_memory import TOPIC, create, run
 
 
-def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
     """A broker that has just started knows no broker: that is no lack of brokers, and no error in its log."""
     settings, written = BrokerSettings({"offsets.topic.replication.factor": "2"}), list[Operation]()
 
     async def apply(operation: Operation) -> None:
         written.append(operation)
 
-    async def story() -> None:
-        view, topics = ClusterView(1, is_alone=False), Topics(MemoryFileSystem(), settings, in_cluster=True)
-        changes = TopicAdministration(settings, topics, view, apply, random.Random(1))
-        assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.LEADER_NOT_AVAILABLE
-        assert not caplog.records
-        view.update(1, [LiveBroker(1, "a", 1)], {})
-        assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.INVALID_REPLICATION_FACTOR
-        assert "larger than available brokers: 1" in caplog.text
-        view.update(1, [LiveBroker(1, "a", 1), LiveBroker(2, "b", 2)], {})
-        assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.LEADER_NOT_AVAILABLE
-        await asyncio.sleep(0)
-        assert written, "it is being created"
-        changes.close()
-
-    asyncio.run(story())
+    view, topics = ClusterView(1, is_alone=False), Topics(MemoryFileSystem(), settings, in_cluster=True)
+    changes = TopicAdministration(settings, topics, view, apply, random.Random(1))
+    assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.LEADER_NOT_AVAILABLE
+    assert not caplog.records
+    view.update(1, [LiveBroker(1, "a", 1)], {})
+    assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "larger than available brokers: 1" in caplog.text
+    view.update(1, [LiveBroker(1, "a", 1), LiveBroker(2, "b", 2)], {})
+    assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.LEADER_NOT_AVAILABLE
+    await asyncio.sleep(0)
+    assert written, "it is being created"
+    changes.close()
 
 
 def test_no_topic_is_deleted_where_that_is_disabled() -> None:

@@ -104,27 +104,23 @@ def test_clean_shutdown_after_failed_startup(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("queued", [1, 3])
-def test_controller_shutdown_during_send(queued: int) -> None:
+async def test_controller_shutdown_during_send(queued: int) -> None:
     """testControllerShutdownDuringSend: a broker has the first byte of a request, and never answers; the time-out is 30 s."""
+    received = asyncio.Event()
 
-    async def story() -> None:
-        received = asyncio.Event()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        received.set()
+        await reader.read()
+        writer.close()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readexactly(1)
-            received.set()
-            await reader.read()
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        address, responded = server.sockets[0].getsockname(), list[object]()
-        channels = ControllerChannels(2, 30_000, lambda _: address, lambda request, response: responded.append(request))
-        for _ in range(queued):
-            channels.send(LeaderAndIsr(1, 1, 2, 1, {}))
-        async with asyncio.timeout(10):
-            await received.wait()
-            await channels.close()
-        assert responded == []
-        server.close()
-
-    asyncio.run(story())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address, responded = server.sockets[0].getsockname(), list[object]()
+    channels = ControllerChannels(2, 30_000, lambda _: address, lambda request, response: responded.append(request))
+    for _ in range(queued):
+        channels.send(LeaderAndIsr(1, 1, 2, 1, {}))
+    async with asyncio.timeout(10):
+        await received.wait()
+        await channels.close()
+    assert responded == []
+    server.close()

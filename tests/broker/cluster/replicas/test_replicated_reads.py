@@ -36,7 +36,7 @@ from coterie.wire.messages.logs.offset_for_leader_epoch import (
 )
 from tests.awaiting import quiet
 from tests.broker.cluster.replicas.test_replicated_writes import LONG_MS, ME, OTHER, one_of_two
-from tests.broker.connections.test_server import Client, run
+from tests.broker.connections.test_server import Client
 
 THIRD = 3
 NAME = ("t", 0)
@@ -179,53 +179,41 @@ ROLES = [  # the leader in epoch 5, the request's epoch, the error
 
 
 @pytest.mark.parametrize(("leader", "epoch", "error"), ROLES)
-def test_the_epochs_of_consumers_requests(leader: int, epoch: int, error: ErrorCode) -> None:
+async def test_the_epochs_of_consumers_requests(leader: int, epoch: int, error: ErrorCode) -> None:
     """testOffsetForLeaderEpochValidationForLeader, testOffsetForLeaderEpochValidationForFollower,
     testReadRecordEpochValidationForLeader, testReadRecordEpochValidationForFollower,
     testFetchOffsetForTimestampEpochValidationForLeader, testFetchOffsetForTimestampEpochValidationForFollower,
     testFetchOffsetSnapshotEpochValidationForLeader and testFetchOffsetSnapshotEpochValidationForFollower (a Fetch that would
     wait): as where only the leader may answer. No follower of coterie answers consumers (KIP-392)."""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(leader, 5)
-            assert await one.end_of_epoch(epoch) == error
-            assert (await one.fetch(epoch)).error_code == error
-            assert (await one.listed(0, epoch)).error_code == error
-            waiting = one.waiting(epoch)
-            await quiet()
-            assert waiting.done() == (error != ErrorCode.NONE)
-            if error == ErrorCode.NONE:
-                one.append(1_000)
-                one.fetched(OTHER, 1)
-            assert (await waiting).error_code == error
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(leader, 5)
+        assert await one.end_of_epoch(epoch) == error
+        assert (await one.fetch(epoch)).error_code == error
+        assert (await one.listed(0, epoch)).error_code == error
+        waiting = one.waiting(epoch)
+        await quiet()
+        assert waiting.done() == (error != ErrorCode.NONE)
+        if error == ErrorCode.NONE:
+            one.append(1_000)
+            one.fetched(OTHER, 1)
+        assert (await waiting).error_code == error
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(11, 1), (11, -1), (10, -1)])
-def test_a_leader_serves_every_consumer_and_names_no_other_replica(version: int, epoch: int) -> None:
+async def test_a_leader_serves_every_consumer_and_names_no_other_replica(version: int, epoch: int) -> None:
     """testFetchFromLeaderAlwaysAllowed, testReplicaSelector, testDefaultReplicaSelector, testPreferredReplicaAsLeader"""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 1)
-            row = await one.fetch(epoch, version=version)
-            assert (row.error_code, row.preferred_read_replica) == (ErrorCode.NONE, -1)
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(ME, 1)
+        row = await one.fetch(epoch, version=version)
+        assert (row.error_code, row.preferred_read_replica) == (ErrorCode.NONE, -1)
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_a_follower_serves_no_consumers(version: int) -> None:
+async def test_a_follower_serves_no_consumers(version: int) -> None:
     """testFetchFollowerNotAllowedForOlderClients. Kafka's followers serve those of version 11 (KIP-392)."""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(OTHER, 0)
-            assert (await one.fetch(0, version=version)).error_code == NOT_LEADER
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(OTHER, 0)
+        assert (await one.fetch(0, version=version)).error_code == NOT_LEADER
 
 
 CHANGES = [  # the epoch of a Fetch that waits at the leader of epoch 1, what it becomes, and the error
@@ -239,104 +227,88 @@ CHANGES = [  # the epoch of a Fetch that waits at the leader of epoch 1, what it
 
 
 @pytest.mark.parametrize(("epoch", "becomes", "error"), CHANGES)
-def test_a_fetch_that_waits_where_the_role_changes(epoch: int, becomes: str, error: ErrorCode | None) -> None:
+async def test_a_fetch_that_waits_where_the_role_changes(epoch: int, becomes: str, error: ErrorCode | None) -> None:
     """testBecomeFollowerWhileOldClientFetchInPurgatory, testBecomeFollowerWhileNewClientFetchInPurgatory,
     testClearFetchPurgatoryOnStopReplica: at once, not when its time is over."""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 1)
-            waiting = one.waiting(epoch)
-            await quiet()
-            assert not waiting.done()
-            if becomes == "none":
-                one.stop()
-            else:
-                one.assume(ME if becomes == "leader" else OTHER, 2)
-            await quiet()
-            assert waiting.done() == (error is not None)
-            if error is None:
-                one.append(1_000)
-                one.fetched(OTHER, 1)
-            assert (await waiting).error_code == (error or ErrorCode.NONE)
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(ME, 1)
+        waiting = one.waiting(epoch)
+        await quiet()
+        assert not waiting.done()
+        if becomes == "none":
+            one.stop()
+        else:
+            one.assume(ME if becomes == "leader" else OTHER, 2)
+        await quiet()
+        assert waiting.done() == (error is not None)
+        if error is None:
+            one.append(1_000)
+            one.fetched(OTHER, 1)
+        assert (await waiting).error_code == (error or ErrorCode.NONE)
 
 
 # -- offsets before the high watermark ------------------------------------------------------------------------------------
 
 
-def test_what_is_above_the_high_watermark_is_for_followers_alone() -> None:
+async def test_what_is_above_the_high_watermark_is_for_followers_alone() -> None:
     """testFetchBeyondHighWatermark: the high watermark may have moved since a consumer learnt of it, so that there is no
     error."""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 0, isr=(ME, OTHER, THIRD))
-            for _ in range(2):
-                one.append(1_000)
-            assert one.fetched(OTHER, 1).batches
-            for offset in (0, 1, 2):
-                row = await one.fetch(offset=offset)
-                assert (row.error_code, row.records, row.high_watermark) == (ErrorCode.NONE, b"", 0)
-            assert (await one.fetch(offset=3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(ME, 0, isr=(ME, OTHER, THIRD))
+        for _ in range(2):
+            one.append(1_000)
+        assert one.fetched(OTHER, 1).batches
+        for offset in (0, 1, 2):
+            row = await one.fetch(offset=offset)
+            assert (row.error_code, row.records, row.high_watermark) == (ErrorCode.NONE, b"", 0)
+        assert (await one.fetch(offset=3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_the_latest_offset_is_that_of_the_isolation() -> None:
+async def test_the_latest_offset_is_that_of_the_isolation() -> None:
     """testListOffsetIsolationLevels: a tool for replicas, which is no consumer, gets the end of the log.
     testFetchLatestOffsetIncludesLeaderEpoch"""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 5)
-            one.append_transactional(0, 3)
-            for high_watermark in (0, 1):
-                one.log.move_high_watermark(high_watermark)
-                assert await one.offset(LATEST, replica_id=DEBUGGING) == 3
-                row = await one.listed(LATEST)
-                assert (row.offset, row.leader_epoch) == (high_watermark, 5)
-                assert await one.offset(LATEST, READ_COMMITTED) == 0
-                for isolation, replica_id in ((0, DEBUGGING), (0, CONSUMER), (READ_COMMITTED, CONSUMER)):
-                    assert await one.offset(EARLIEST, isolation, replica_id) == 0
-            one.log.move_high_watermark(3)
-            assert await one.offset(1_000) == 0
-            assert await one.offset(1_000, READ_COMMITTED) == -1
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(ME, 5)
+        one.append_transactional(0, 3)
+        for high_watermark in (0, 1):
+            one.log.move_high_watermark(high_watermark)
+            assert await one.offset(LATEST, replica_id=DEBUGGING) == 3
+            row = await one.listed(LATEST)
+            assert (row.offset, row.leader_epoch) == (high_watermark, 5)
+            assert await one.offset(LATEST, READ_COMMITTED) == 0
+            for isolation, replica_id in ((0, DEBUGGING), (0, CONSUMER), (READ_COMMITTED, CONSUMER)):
+                assert await one.offset(EARLIEST, isolation, replica_id) == 0
+        one.log.move_high_watermark(3)
+        assert await one.offset(1_000) == 0
+        assert await one.offset(1_000, READ_COMMITTED) == -1
 
 
-def test_offsets_never_fall_when_the_leader_changes() -> None:
+async def test_offsets_never_fall_when_the_leader_changes() -> None:
     """testMonotonicOffsetsAfterLeaderChange (KIP-207)"""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 8, isr=(ME, THIRD))
-            one.append(10, 11)
-            one.append(12, 20, 21)
-            assert one.log.high_watermark == 0
-            for follower in (OTHER, THIRD):
-                for offset in (0, 2):
-                    one.fetched(follower, offset)
-            assert one.log.high_watermark == 2
-            assert await one.offset(LATEST, replica_id=DEBUGGING) == 5
-            assert await one.offset(LATEST) == 2
-            assert await one.offset(30) == -1
-            one.assume(THIRD, 9, isr=(ME, THIRD))
-            one.assume(ME, 10, isr=(ME, THIRD))
-            assert (await one.listed(LATEST)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-            assert await one.offset(LATEST, replica_id=DEBUGGING) == 5
-            assert await one.offset(EARLIEST) == 0
-            row = await one.listed(11)
-            assert (row.error_code, row.offset, row.timestamp) == (ErrorCode.NONE, 1, 11)
-            assert (await one.listed(100)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-            one.fetched(OTHER, 5)
-            one.fetched(THIRD, 5)
-            assert await one.offset(LATEST) == 5
-            assert await one.offset(100) == -1
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(ME, 8, isr=(ME, THIRD))
+        one.append(10, 11)
+        one.append(12, 20, 21)
+        assert one.log.high_watermark == 0
+        for follower in (OTHER, THIRD):
+            for offset in (0, 2):
+                one.fetched(follower, offset)
+        assert one.log.high_watermark == 2
+        assert await one.offset(LATEST, replica_id=DEBUGGING) == 5
+        assert await one.offset(LATEST) == 2
+        assert await one.offset(30) == -1
+        one.assume(THIRD, 9, isr=(ME, THIRD))
+        one.assume(ME, 10, isr=(ME, THIRD))
+        assert (await one.listed(LATEST)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert await one.offset(LATEST, replica_id=DEBUGGING) == 5
+        assert await one.offset(EARLIEST) == 0
+        row = await one.listed(11)
+        assert (row.error_code, row.offset, row.timestamp) == (ErrorCode.NONE, 1, 11)
+        assert (await one.listed(100)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        one.fetched(OTHER, 5)
+        one.fetched(THIRD, 5)
+        assert await one.offset(LATEST) == 5
+        assert await one.offset(100) == -1
 
 
 # -- transactions -----------------------------------------------------------------------------------------------------------
@@ -346,43 +318,35 @@ def number_of_batches(row: PartitionData) -> int:
     return len([*batches(row.records or b"")])
 
 
-def test_committed_records_are_read_once_the_marker_is_replicated() -> None:
+async def test_committed_records_are_read_once_the_marker_is_replicated() -> None:
     """testReadCommittedFetchLimitedAtLSO"""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 0)
-            for sequence in range(3):
-                one.append_transactional(sequence)
-            one.fetched(OTHER, 3)
-            for wait_ms in (0, 1):  # the second waits in vain
-                row = await one.fetch(isolation=READ_COMMITTED, min_bytes=1_000 * wait_ms, wait_ms=wait_ms)
-                assert (row.error_code, row.records, row.last_stable_offset) == (ErrorCode.NONE, b"", 0)
-                assert row.aborted_transactions == []
-            one.end_transaction(committed=True)
-            row = await one.fetch(isolation=READ_COMMITTED)
+    async with story_of_one() as one:
+        one.assume(ME, 0)
+        for sequence in range(3):
+            one.append_transactional(sequence)
+        one.fetched(OTHER, 3)
+        for wait_ms in (0, 1):  # the second waits in vain
+            row = await one.fetch(isolation=READ_COMMITTED, min_bytes=1_000 * wait_ms, wait_ms=wait_ms)
             assert (row.error_code, row.records, row.last_stable_offset) == (ErrorCode.NONE, b"", 0)
-            one.fetched(OTHER, 4)
-            row = await one.fetch(isolation=READ_COMMITTED)
-            assert (row.error_code, row.last_stable_offset, number_of_batches(row)) == (ErrorCode.NONE, 4, 4)
             assert row.aborted_transactions == []
+        one.end_transaction(committed=True)
+        row = await one.fetch(isolation=READ_COMMITTED)
+        assert (row.error_code, row.records, row.last_stable_offset) == (ErrorCode.NONE, b"", 0)
+        one.fetched(OTHER, 4)
+        row = await one.fetch(isolation=READ_COMMITTED)
+        assert (row.error_code, row.last_stable_offset, number_of_batches(row)) == (ErrorCode.NONE, 4, 4)
+        assert row.aborted_transactions == []
 
-    run(story)
 
-
-def test_a_fetch_that_waited_has_the_aborted_transactions() -> None:
+async def test_a_fetch_that_waited_has_the_aborted_transactions() -> None:
     """testDelayedFetchIncludesAbortedTransactions"""
-
-    async def story() -> None:
-        async with story_of_one() as one:
-            one.assume(ME, 0)
-            for sequence in range(3):
-                one.append_transactional(sequence)
-            one.end_transaction(committed=False)
-            one.fetched(OTHER, 4)
-            row = await one.fetch(isolation=READ_COMMITTED, min_bytes=10_000, wait_ms=1)
-            assert (row.error_code, row.last_stable_offset, number_of_batches(row)) == (ErrorCode.NONE, 4, 4)
-            assert row.aborted_transactions is not None
-            assert [(a.producer_id, a.first_offset) for a in row.aborted_transactions] == [(PRODUCER, 0)]
-
-    run(story)
+    async with story_of_one() as one:
+        one.assume(ME, 0)
+        for sequence in range(3):
+            one.append_transactional(sequence)
+        one.end_transaction(committed=False)
+        one.fetched(OTHER, 4)
+        row = await one.fetch(isolation=READ_COMMITTED, min_bytes=10_000, wait_ms=1)
+        assert (row.error_code, row.last_stable_offset, number_of_batches(row)) == (ErrorCode.NONE, 4, 4)
+        assert row.aborted_transactions is not None
+        assert [(a.producer_id, a.first_offset) for a in row.aborted_transactions] == [(PRODUCER, 0)]

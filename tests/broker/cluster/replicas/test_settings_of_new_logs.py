@@ -11,7 +11,6 @@ from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.controller.nodes import BROKERS_KIND, DEFAULT_ENTITY, TOPICS_KIND
 from tests.broker.cluster.replicas.test_replicated_writes import one_of_two
-from tests.broker.connections.test_server import run
 
 TOPIC, SEGMENT_BYTES = "new", "segment.bytes"
 CREATED = 7  # the transaction of ZooKeeper that made the topic's node
@@ -70,86 +69,67 @@ async def starting() -> AsyncIterator[Starting]:
         yield Starting(broker)
 
 
-def test_settings_are_read_once() -> None:
+async def test_settings_are_read_once() -> None:
     """testLogConfigNotDirty"""
-
-    async def story() -> None:
-        async with starting() as one:
-            one.lead()
-            assert TOPIC not in one.broker.topics.by_name
-            one.topic_has("100000")
-            assert one.segment_bytes == 100_000
-            one.lead()
-            assert one.reads == [(TOPICS_KIND, TOPIC)]
-
-    run(story)
+    async with starting() as one:
+        one.lead()
+        assert TOPIC not in one.broker.topics.by_name
+        one.topic_has("100000")
+        assert one.segment_bytes == 100_000
+        one.lead()
+        assert one.reads == [(TOPICS_KIND, TOPIC)]
 
 
-def test_a_topic_whose_settings_change_meanwhile() -> None:
+async def test_a_topic_whose_settings_change_meanwhile() -> None:
     """testLogConfigDirtyAsTopicUpdated: the latest are in force, whether the log is there or not."""
-
-    async def story() -> None:
-        async with starting() as one:
-            one.topic_has("100000")  # before the broker has the replica
-            one.lead()
-            assert one.reads == [(TOPICS_KIND, TOPIC)]
-            one.topic_has("200000")
-            assert one.segment_bytes == 200_000
-            one.topic_has("300000")
-            assert one.segment_bytes == 300_000
-
-    run(story)
+    async with starting() as one:
+        one.topic_has("100000")  # before the broker has the replica
+        one.lead()
+        assert one.reads == [(TOPICS_KIND, TOPIC)]
+        one.topic_has("200000")
+        assert one.segment_bytes == 200_000
+        one.topic_has("300000")
+        assert one.segment_bytes == 300_000
 
 
-def test_a_broker_whose_settings_change_meanwhile() -> None:
+async def test_a_broker_whose_settings_change_meanwhile() -> None:
     """testLogConfigDirtyAsBrokerUpdated: the latest are in force, whether the log is there or not."""
-
-    async def story() -> None:
-        async with starting() as one:
-            one.lead()
-            one.brokers_have("400000")
-            one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED)])
-            assert one.segment_bytes == 400_000
-            one.brokers_have("500000")
-            assert one.segment_bytes == 500_000
-            one.topic_has("600000")
-            one.brokers_have("700000")
-            assert one.segment_bytes == 600_000
-
-    run(story)
+    async with starting() as one:
+        one.lead()
+        one.brokers_have("400000")
+        one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED)])
+        assert one.segment_bytes == 400_000
+        one.brokers_have("500000")
+        assert one.segment_bytes == 500_000
+        one.topic_has("600000")
+        one.brokers_have("700000")
+        assert one.segment_bytes == 600_000
 
 
-def test_a_topic_that_was_read_before_it_had_a_node_is_read_again() -> None:
+async def test_a_topic_that_was_read_before_it_had_a_node_is_read_again() -> None:
     """Its id follows from its node: with that of another reading, a broker refuses a consumer's fetches for ever, and names
     the id of no topic in Metadata."""
-
-    async def story() -> None:
-        async with starting() as one:
-            one.lead()
-            one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {})])  # deleted, and not created again yet
-            before = one.topic_id
-            one.lead()
-            assert one.reads == [(TOPICS_KIND, TOPIC)] * 2
-            one.topic_has("100000")
-            after = one.topic_id
-            assert before != after
-            assert {t.topic_id: t for t in one.broker.topics.by_name.values()} == one.broker.topics.by_id
-            one.lead()
-            assert one.reads == [(TOPICS_KIND, TOPIC)] * 2
-            assert one.topic_id == after
-
-    run(story)
+    async with starting() as one:
+        one.lead()
+        one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {})])  # deleted, and not created again yet
+        before = one.topic_id
+        one.lead()
+        assert one.reads == [(TOPICS_KIND, TOPIC)] * 2
+        one.topic_has("100000")
+        after = one.topic_id
+        assert before != after
+        assert {t.topic_id: t for t in one.broker.topics.by_name.values()} == one.broker.topics.by_id
+        one.lead()
+        assert one.reads == [(TOPICS_KIND, TOPIC)] * 2
+        assert one.topic_id == after
 
 
-def test_a_topic_whose_deletion_was_missed_gets_the_id_of_the_next_one() -> None:
-    async def story() -> None:
-        async with starting() as one:
-            one.lead()
-            one.topic_has("100000")
-            before = one.topic_id
-            one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED + 1)])
-            one.lead()
-            assert one.topic_id != before
-            assert one.broker.topics.by_id[one.topic_id] is one.broker.topics.by_name[TOPIC]
-
-    run(story)
+async def test_a_topic_whose_deletion_was_missed_gets_the_id_of_the_next_one() -> None:
+    async with starting() as one:
+        one.lead()
+        one.topic_has("100000")
+        before = one.topic_id
+        one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED + 1)])
+        one.lead()
+        assert one.topic_id != before
+        assert one.broker.topics.by_id[one.topic_id] is one.broker.topics.by_name[TOPIC]
