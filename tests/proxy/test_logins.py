@@ -20,27 +20,24 @@ from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRespo
 from tests.client.connection.test_security import TlsFront
 
 
-def test_the_proxy_speaks_tls_to_the_broker(tmp_path: Path) -> None:
-    async def go() -> None:
-        with LocalBroker() as broker:
-            front = TlsFront(broker, tmp_path, wants_certificate=True)
-            port = await front.start()
-            settings = {"security.protocol": "SSL", "ssl.truststore.location": str(front.ca)}
-            security = client_settings(settings | {"ssl.keystore.location": str(front.client)}).security()
-            proxy = Proxy([("127.0.0.1", port)], security)
-            host, own_port = await proxy.start("127.0.0.1", 0)
-            connection = await Connection.connect(host, own_port, "c", 5.0)
-            response = await connection.request(MetadataRequest([]), MetadataResponse, 5.0)
-            # The broker behind the TLS end names its plain port, for which there is a listener now.
-            assert (response.brokers[0].host, response.brokers[0].port) == proxy.addresses[broker.host, broker.port]
-            connection.close()
-            front.stop()
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                await task  # the TLS end passes on that the connection has ended
-            assert not proxy.passages
-            await proxy.stop()
-
-    asyncio.run(go())
+async def test_the_proxy_speaks_tls_to_the_broker(tmp_path: Path) -> None:
+    with LocalBroker() as broker:
+        front = TlsFront(broker, tmp_path, wants_certificate=True)
+        port = await front.start()
+        settings = {"security.protocol": "SSL", "ssl.truststore.location": str(front.ca)}
+        security = client_settings(settings | {"ssl.keystore.location": str(front.client)}).security()
+        proxy = Proxy([("127.0.0.1", port)], security)
+        host, own_port = await proxy.start("127.0.0.1", 0)
+        connection = await Connection.connect(host, own_port, "c", 5.0)
+        response = await connection.request(MetadataRequest([]), MetadataResponse, 5.0)
+        # The broker behind the TLS end names its plain port, for which there is a listener now.
+        assert (response.brokers[0].host, response.brokers[0].port) == proxy.addresses[broker.host, broker.port]
+        connection.close()
+        front.stop()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            await task  # the TLS end passes on that the connection has ended
+        assert not proxy.passages
+        await proxy.stop()
 
 
 class LoginServer:

@@ -150,38 +150,35 @@ def test_nothing_is_changed_without_the_option() -> None:
     with_changes(story, allow=False)
 
 
-def test_a_token_is_asked_of_every_request_but_the_sign_in() -> None:
-    async def go() -> None:
-        authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
-        trusting = ssl.create_default_context()
-        authority.configure_trust(trusting)
-        async with served(HandFeed(), token=TOKEN, tls=context) as plain:
-            url = plain.replace("http://127.0.0.1", "https://localhost")
-            connector = aiohttp.TCPConnector(ssl=trusting)
-            async with aiohttp.ClientSession(connector=connector) as session:
-                for path in ("/console", "/api/topics", "/api/groups/crew/events", "/console/groups/crew", "/"):
-                    async with session.get(url + path) as response:
-                        assert response.status == 401, path
-                async with session.get(f"{url}/console", headers={"Accept": "text/html"}) as response:
-                    assert response.url.path == "/sign-in"
-                async with session.get(f"{url}/static/console.css") as response:
-                    assert response.status == 200
-                bearer = {"Authorization": f"Bearer {TOKEN}"}
-                async with session.get(f"{url}/api/groups/crew/history", headers=bearer) as response:
-                    assert response.status == 200
-                async with session.post(f"{url}/sign-in", data={"token": "another"}) as response:
-                    assert 'role="alert" class="awaited"' in await response.text()
-                async with session.get(f"{url}/console") as response:
-                    assert response.status == 401
-                async with session.post(f"{url}/sign-in", data={"token": TOKEN}, allow_redirects=False) as response:
-                    assert response.status == 303
-                    assert {"HttpOnly", "Secure", "SameSite=Strict"} <= set(response.headers["Set-Cookie"].split("; "))
-                    assert TOKEN not in response.headers["Set-Cookie"]
-                async with session.get(f"{url}/console") as response:
-                    assert response.status == 200
-
-    asyncio.run(go())
+async def test_a_token_is_asked_of_every_request_but_the_sign_in() -> None:
+    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    async with served(HandFeed(), token=TOKEN, tls=context) as plain:
+        url = plain.replace("http://127.0.0.1", "https://localhost")
+        connector = aiohttp.TCPConnector(ssl=trusting)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            for path in ("/console", "/api/topics", "/api/groups/crew/events", "/console/groups/crew", "/"):
+                async with session.get(url + path) as response:
+                    assert response.status == 401, path
+            async with session.get(f"{url}/console", headers={"Accept": "text/html"}) as response:
+                assert response.url.path == "/sign-in"
+            async with session.get(f"{url}/static/console.css") as response:
+                assert response.status == 200
+            bearer = {"Authorization": f"Bearer {TOKEN}"}
+            async with session.get(f"{url}/api/groups/crew/history", headers=bearer) as response:
+                assert response.status == 200
+            async with session.post(f"{url}/sign-in", data={"token": "another"}) as response:
+                assert 'role="alert" class="awaited"' in await response.text()
+            async with session.get(f"{url}/console") as response:
+                assert response.status == 401
+            async with session.post(f"{url}/sign-in", data={"token": TOKEN}, allow_redirects=False) as response:
+                assert response.status == 303
+                assert {"HttpOnly", "Secure", "SameSite=Strict"} <= set(response.headers["Set-Cookie"].split("; "))
+                assert TOKEN not in response.headers["Set-Cookie"]
+            async with session.get(f"{url}/console") as response:
+                assert response.status == 200
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +22,29 @@ async def _documents(url: str, *paths: str) -> list[Any]:
         return documents
 
 
-def test_topics_records_and_brokers(tmp_path: Path) -> None:
-    async def go() -> None:
-        broker = Broker(BrokerSettings({}), tmp_path)
-        host, port = await broker.start("127.0.0.1", 0)
-        client = {"bootstrap.servers": f"{host}:{port}"}
-        feed = HandFeed()
-        feed.client = client
-        try:
-            async with Admin(client) as admin:
-                await admin.create_topic("flights", 2, {"retention.ms": "1000000"})
-            async with Producer(client) as producer:
-                for n in range(10):
-                    headers = [("h", b"\x00"), ("h", b"2")]
-                    await producer.send(
-                        "flights", f'{{"n": {n}}}'.encode(), b"k", partition=1, timestamp_ms=n * 1000, headers=headers
-                    )
-            async with served(feed) as url:
-                await _check(url)
-        finally:
-            await broker.stop()
+async def test_topics_records_and_brokers(tmp_path: Path) -> None:
+    broker = Broker(BrokerSettings({}), tmp_path)
+    host, port = await broker.start("127.0.0.1", 0)
+    client = {"bootstrap.servers": f"{host}:{port}"}
+    feed = HandFeed()
+    feed.client = client
+    try:
+        async with Admin(client) as admin:
+            await admin.create_topic("flights", 2, {"retention.ms": "1000000"})
+        async with Producer(client) as producer:
+            for n in range(10):
+                headers = [("h", b"\x00"), ("h", b"2")]
+                await producer.send(
+                    "flights", f'{{"n": {n}}}'.encode(), b"k", partition=1, timestamp_ms=n * 1000, headers=headers
+                )
         async with served(feed) as url:
-            [(status, document)] = await _documents(url, "/api/topics")
-            assert status == 502
-            assert "broker" in document["error"]
-
-    asyncio.run(go())
+            await _check(url)
+    finally:
+        await broker.stop()
+    async with served(feed) as url:
+        [(status, document)] = await _documents(url, "/api/topics")
+        assert status == 502
+        assert "broker" in document["error"]
 
 
 async def _check(url: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from typing import Any
@@ -89,7 +88,7 @@ def _protobuf_file() -> tuple[str, bytes]:
 
 
 @pytest.mark.slow  # a process of its own reads the values
-def test_values_by_the_schemas_of_a_registry() -> None:
+async def test_values_by_the_schemas_of_a_registry() -> None:
     descriptor, seat = _protobuf_file()
     documents: dict[str, dict[str, Any]] = {
         "/schemas/ids/1": {"schema": json.dumps(ORDER)},
@@ -111,46 +110,41 @@ def test_values_by_the_schemas_of_a_registry() -> None:
         document = documents.get(request.raw_path)
         return web.json_response(document) if document is not None else web.Response(status=404)
 
-    async def go() -> None:
-        app = web.Application()
-        app.router.add_get("/{path:.*}", serve)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        registry = SchemaRegistry(f"http://127.0.0.1:{runner.addresses[0][1]}/")
-        try:
-            for data, kind, shown in (
-                (_avro(ORDER, {"id": 7, "to": "JFK"}, 1), "avro", {"id": 7, "to": "JFK"}),
-                (_avro(LINE, {"order": {"id": 7, "to": "JFK"}}, 2), "avro", {"order": {"id": 7, "to": "JFK"}}),
-                (HEAD.pack(0, 3) + seat, "protobuf", {"row": 12, "taken_at": "2026-11-28T10:00:00Z"}),
-                (HEAD.pack(0, 4) + b'{"a": 1}', "json_schema", {"a": 1}),
-            ):
-                read = await registry.payload(data)
-                assert (read.kind, json.loads(read.text)) == (kind, shown)
-                assert read.schema == HEAD.unpack_from(data)[1]
-            requested = len(requests)
-            assert (await registry.payload(_avro(ORDER, {"id": 8, "to": "LGA"}, 1))).kind == "avro"
-            assert len(requests) == requested, "a schema is requested once"
-            for data, problem in (
-                (HEAD.pack(0, 5) + b"x", "UnreadableValue: schema 5 is of the type THRIFT"),
-                (HEAD.pack(0, 99) + b"x", "UnreadableValue: the registry responded 404 for /schemas/ids/99"),
-                (HEAD.pack(0, 1) + b"\xff", ("EOFError", "IndexError")),
-                (HEAD.pack(0, 3) + b"\xff" * 12, "UnreadableValue"),
-            ):
-                read = await registry.payload(data)
-                assert read.kind == "hex"
-                assert (read.problem or "").startswith(problem), read.problem
-            # Ten bytes that stand for an array of 2^40 nulls end the process that reads them, and nothing else waits for them.
-            endless = HEAD.pack(0, 6) + b"\x80\x80\x80\x80\x80\x40" + b"\0"
-            read = await registry.payload(endless)
+    app = web.Application()
+    app.router.add_get("/{path:.*}", serve)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    registry = SchemaRegistry(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+    try:
+        for data, kind, shown in (
+            (_avro(ORDER, {"id": 7, "to": "JFK"}, 1), "avro", {"id": 7, "to": "JFK"}),
+            (_avro(LINE, {"order": {"id": 7, "to": "JFK"}}, 2), "avro", {"order": {"id": 7, "to": "JFK"}}),
+            (HEAD.pack(0, 3) + seat, "protobuf", {"row": 12, "taken_at": "2026-11-28T10:00:00Z"}),
+            (HEAD.pack(0, 4) + b'{"a": 1}', "json_schema", {"a": 1}),
+        ):
+            read = await registry.payload(data)
+            assert (read.kind, json.loads(read.text)) == (kind, shown)
+            assert read.schema == HEAD.unpack_from(data)[1]
+        requested = len(requests)
+        assert (await registry.payload(_avro(ORDER, {"id": 8, "to": "LGA"}, 1))).kind == "avro"
+        assert len(requests) == requested, "a schema is requested once"
+        for data, problem in (
+            (HEAD.pack(0, 5) + b"x", "UnreadableValue: schema 5 is of the type THRIFT"),
+            (HEAD.pack(0, 99) + b"x", "UnreadableValue: the registry responded 404 for /schemas/ids/99"),
+            (HEAD.pack(0, 1) + b"\xff", ("EOFError", "IndexError")),
+            (HEAD.pack(0, 3) + b"\xff" * 12, "UnreadableValue"),
+        ):
+            read = await registry.payload(data)
             assert read.kind == "hex"
-            assert "takes more than 1 s to read" in (read.problem or "") or "MemoryError" in (read.problem or "")
-            assert (await registry.payload(_avro(ORDER, {"id": 9, "to": "LGA"}, 1))).kind == "avro", (
-                "by another process"
-            )
-            assert (await registry.payload(b"flights")).kind == "text"
-            assert (await registry.payload(None)).kind == "null"
-        finally:
-            await runner.cleanup()
-
-    asyncio.run(go())
+            assert (read.problem or "").startswith(problem), read.problem
+        # Ten bytes that stand for an array of 2^40 nulls end the process that reads them, and nothing else waits for them.
+        endless = HEAD.pack(0, 6) + b"\x80\x80\x80\x80\x80\x40" + b"\0"
+        read = await registry.payload(endless)
+        assert read.kind == "hex"
+        assert "takes more than 1 s to read" in (read.problem or "") or "MemoryError" in (read.problem or "")
+        assert (await registry.payload(_avro(ORDER, {"id": 9, "to": "LGA"}, 1))).kind == "avro", "by another process"
+        assert (await registry.payload(b"flights")).kind == "text"
+        assert (await registry.payload(None)).kind == "null"
+    finally:
+        await runner.cleanup()

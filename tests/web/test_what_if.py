@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import aiohttp
 import pytest
 
@@ -15,49 +13,46 @@ from tests.web.feeds import HandFeed, line, served
 
 
 @pytest.mark.slow
-def test_a_rolling_restart_of_a_live_group_is_predicted() -> None:
-    async def go() -> None:
-        broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
-        host, port = await broker.start("127.0.0.1", 0)
-        feed = HandFeed()
-        feed.client = {"bootstrap.servers": f"{host}:{port}"}
-        try:
-            async with Admin(feed.client) as admin:
-                await admin.create_topic("flights", 2)
-            async with (
-                served(feed) as url,
-                aiohttp.ClientSession() as session,
-                Consumer(feed.client | {"group.id": "crew"}) as consumer,
+async def test_a_rolling_restart_of_a_live_group_is_predicted() -> None:
+    broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
+    host, port = await broker.start("127.0.0.1", 0)
+    feed = HandFeed()
+    feed.client = {"bootstrap.servers": f"{host}:{port}"}
+    try:
+        async with Admin(feed.client) as admin:
+            await admin.create_topic("flights", 2)
+        async with (
+            served(feed) as url,
+            aiohttp.ClientSession() as session,
+            Consumer(feed.client | {"group.id": "crew"}) as consumer,
+        ):
+            consumer.subscribe(["flights"])
+            while not consumer.assignment():
+                await consumer.poll(100)
+            for group, wanted, status in (
+                ("crew", {"pause_ms": 4_000, "gap_ms": 10_000, "kill": True, "only_one": True}, 200),
+                ("crew", {"pause_ms": -1}, 400),
+                ("crew", {"pause_ms": "x"}, 400),
+                ("none", {}, 409),
             ):
-                consumer.subscribe(["flights"])
-                while not consumer.assignment():
-                    await consumer.poll(100)
-                for group, wanted, status in (
-                    ("crew", {"pause_ms": 4_000, "gap_ms": 10_000, "kill": True, "only_one": True}, 200),
-                    ("crew", {"pause_ms": -1}, 400),
-                    ("crew", {"pause_ms": "x"}, 400),
-                    ("none", {}, 409),
-                ):
-                    async with session.post(f"{url}/api/groups/{group}/predict", json=wanted) as response:
-                        document = await response.json()
-                        assert response.status == status, document
-                        if status == 200:
-                            assert (document["group"], document["members"], document["removal"]) == ("crew", 1, "kill")
-                            assert document["costs"][0]["change"] == ""
-                            assert len(document["costs"]) > 1
-                            assert document["recommendation"]
-                            assert len(document["timelines"]) == len(document["costs"])
-                            for timeline in document["timelines"]:
-                                assert timeline["group"] == "crew"
-                                assert timeline["lanes"] == [["flights", 0], ["flights", 1]]
-                                assert [owner[:8] for owner in timeline["owners"]] == ["coterie-"]
-                            assert document["was"] is None, "no line of this group was seen"
-                        else:
-                            assert document["error"]
-        finally:
-            await broker.stop()
-
-    asyncio.run(go())
+                async with session.post(f"{url}/api/groups/{group}/predict", json=wanted) as response:
+                    document = await response.json()
+                    assert response.status == status, document
+                    if status == 200:
+                        assert (document["group"], document["members"], document["removal"]) == ("crew", 1, "kill")
+                        assert document["costs"][0]["change"] == ""
+                        assert len(document["costs"]) > 1
+                        assert document["recommendation"]
+                        assert len(document["timelines"]) == len(document["costs"])
+                        for timeline in document["timelines"]:
+                            assert timeline["group"] == "crew"
+                            assert timeline["lanes"] == [["flights", 0], ["flights", 1]]
+                            assert [owner[:8] for owner in timeline["owners"]] == ["coterie-"]
+                        assert document["was"] is None, "no line of this group was seen"
+                    else:
+                        assert document["error"]
+    finally:
+        await broker.stop()
 
 
 def test_what_was_has_the_measures_of_a_prediction_and_the_present_members_first() -> None:

@@ -153,92 +153,76 @@ async def prepared(broker: LocalBroker, number: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("method", [f"{kind.__name__}.{name}" for kind in (Admin, Each) for name in methods(kind)])
-def test_an_error_that_passes_is_repeated(coterie_broker: LocalBroker, method: str) -> None:
+async def test_an_error_that_passes_is_repeated(coterie_broker: LocalBroker, method: str) -> None:
     broker = coterie_broker
     settings = {"bootstrap.servers": broker.bootstrap_servers} | QUICK
-
-    async def story() -> None:
-        topic, group = await prepared(broker, 0)
-        before = broker.faults.requested.copy()
-        async with Admin(settings) as admin:
-            expected = await result(admin, method, topic, group)
-        apis = set(broker.faults.requested - before)
-        assert apis <= PASSING.keys() | ANY_BROKER | LEFT_OUT, "whom does a new API go to?"
-        cases = [(api, code) for api in sorted(apis & PASSING.keys()) for code in PASSING[api]]
-        for number, (api, code) in enumerate(cases, 1):
-            topic, group = await prepared(broker, number)
-            rule = broker.fail(api, code, times=TIMES)
-            async with asyncio.timeout(20), Admin(settings) as admin:
-                try:
-                    got = await result(admin, method, topic, group)
-                except KafkaError as error:
-                    pytest.fail(f"{api} was refused with {code.name}: {error!r}")
-            assert rule.times == 0, f"{api}, {code.name}: the refusals were not all met"
-            assert type(got) is type(expected), f"{api}, {code.name}: {got}"
-            if isinstance(expected, dict | list):
-                assert bool(got) == bool(expected), f"{api}, {code.name}: {got}"
-
-    asyncio.run(story())
+    topic, group = await prepared(broker, 0)
+    before = broker.faults.requested.copy()
+    async with Admin(settings) as admin:
+        expected = await result(admin, method, topic, group)
+    apis = set(broker.faults.requested - before)
+    assert apis <= PASSING.keys() | ANY_BROKER | LEFT_OUT, "whom does a new API go to?"
+    cases = [(api, code) for api in sorted(apis & PASSING.keys()) for code in PASSING[api]]
+    for number, (api, code) in enumerate(cases, 1):
+        topic, group = await prepared(broker, number)
+        rule = broker.fail(api, code, times=TIMES)
+        async with asyncio.timeout(20), Admin(settings) as admin:
+            try:
+                got = await result(admin, method, topic, group)
+            except KafkaError as error:
+                pytest.fail(f"{api} was refused with {code.name}: {error!r}")
+        assert rule.times == 0, f"{api}, {code.name}: the refusals were not all met"
+        assert type(got) is type(expected), f"{api}, {code.name}: {got}"
+        if isinstance(expected, dict | list):
+            assert bool(got) == bool(expected), f"{api}, {code.name}: {got}"
 
 
 @pytest.mark.parametrize("code", COORDINATOR)
-def test_a_group_of_the_consumer_protocol_is_described_once_its_coordinator_has_it(
+async def test_a_group_of_the_consumer_protocol_is_described_once_its_coordinator_has_it(
     coterie_broker: LocalBroker, code: ErrorCode
 ) -> None:
     """The classic request names none; that the other one cannot be served yet must not become GROUP_ID_NOT_FOUND."""
     coterie_broker.create_topic("t", 1)
     server = {"bootstrap.servers": coterie_broker.bootstrap_servers}
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Consumer(server | {"group.id": "g", "group.protocol": "consumer"}) as consumer:
-            consumer.subscribe(["t"])
-            while not consumer.assignment():
-                await consumer.poll(50)
-            rule = coterie_broker.fail("ConsumerGroupDescribe", code, times=TIMES)
-            async with Admin(server | QUICK) as admin:
-                assert len((await admin.describe_consumer_group("g")).members) == 1
-            assert rule.times == 0
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Consumer(server | {"group.id": "g", "group.protocol": "consumer"}) as consumer:
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            await consumer.poll(50)
+        rule = coterie_broker.fail("ConsumerGroupDescribe", code, times=TIMES)
+        async with Admin(server | QUICK) as admin:
+            assert len((await admin.describe_consumer_group("g")).members) == 1
+        assert rule.times == 0
 
 
-def test_the_attempts_end_with_default_api_timeout_ms(coterie_broker: LocalBroker) -> None:
+async def test_the_attempts_end_with_default_api_timeout_ms(coterie_broker: LocalBroker) -> None:
     """The last error is raised."""
     coterie_broker.fail("FindCoordinator", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=1_000_000)
-
-    async def story() -> None:
-        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 500} | QUICK
-        async with asyncio.timeout(20), Admin(given) as admin:
-            with pytest.raises(KafkaError) as caught:
-                await admin.describe_consumer_group("g")
-        assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert coterie_broker.requested("FindCoordinator") > TIMES
-
-    asyncio.run(story())
+    given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 500} | QUICK
+    async with asyncio.timeout(20), Admin(given) as admin:
+        with pytest.raises(KafkaError) as caught:
+            await admin.describe_consumer_group("g")
+    assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert coterie_broker.requested("FindCoordinator") > TIMES
 
 
-def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> None:
+async def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> None:
     """A topic that nobody has is one, too: a DeleteTopics that is repeated would hide a slip for a minute."""
-
-    async def story() -> None:
-        async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
-            for call, api in (
-                (admin.delete_topic("none"), "DeleteTopics"),
-                (admin.create_partitions("none", 2), "CreatePartitions"),
-                (admin.alter_consumer_group_offsets("g", {("none", 0): 0}), "OffsetCommit"),
-                (admin.delete_records({("none", 0): 0}), "Metadata"),
-            ):
-                before = coterie_broker.requested(api)
-                with pytest.raises(KafkaError, match="none") as caught:
-                    await call
-                assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                assert coterie_broker.requested(api) == before + 1
-            coterie_broker.fail("DeleteTopics", ErrorCode.REQUEST_TIMED_OUT)
-            with pytest.raises(KafkaError) as caught:  # of the broker: the deletion goes on
-                await admin.delete_topic("t")
-            assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
-
-    asyncio.run(story())
+    async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+        for call, api in (
+            (admin.delete_topic("none"), "DeleteTopics"),
+            (admin.create_partitions("none", 2), "CreatePartitions"),
+            (admin.alter_consumer_group_offsets("g", {("none", 0): 0}), "OffsetCommit"),
+            (admin.delete_records({("none", 0): 0}), "Metadata"),
+        ):
+            before = coterie_broker.requested(api)
+            with pytest.raises(KafkaError, match="none") as caught:
+                await call
+            assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert coterie_broker.requested(api) == before + 1
+        coterie_broker.fail("DeleteTopics", ErrorCode.REQUEST_TIMED_OUT)
+        with pytest.raises(KafkaError) as caught:  # of the broker: the deletion goes on
+            await admin.delete_topic("t")
+        assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_what_the_quota_of_changes_refuses_is_requested_again_alone() -> None:

@@ -38,63 +38,51 @@ CALLS: list[tuple[str, Callable[[Admin], Awaitable[Any]]]] = [
 
 
 @pytest.mark.parametrize(("api", "call"), CALLS)
-def test_a_connection_that_is_cut_before_the_request_is_carried_out(
+async def test_a_connection_that_is_cut_before_the_request_is_carried_out(
     coterie_broker: LocalBroker, api: str, call: Callable[[Admin], Awaitable[Any]]
 ) -> None:
     """testConnectionFailureOnMetadataUpdate, testDescribeConsumerGroupNumRetries"""
     coterie_broker.create_topic("t")
-
-    async def story() -> None:
-        async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers} | QUICK) as admin:
-            await admin.alter_consumer_group_offsets("g", {("t", 0): 0})
-            with coterie_broker.hold(api) as rule:
-                task = asyncio.ensure_future(call(admin))
-                await until(lambda: bool(rule.held))
-                rule.held.clear()
-                coterie_broker.drop_connections()
-                await task
-
-    asyncio.run(story())
-
-
-def test_a_broker_that_starts_again() -> None:
-    """testTimeoutWithoutMetadata: no attempt is made before the broker was reached once, none after default.api.timeout.ms."""
-
-    async def story() -> None:
-        memory = MemoryFileSystem()
-        broker = Broker(BrokerSettings(), memory=memory)
-        host, port = await broker.start("127.0.0.1", 0)
-        settings = {"bootstrap.servers": f"{host}:{port}"} | QUICK
-        async with Admin(settings) as admin, Admin(settings | {"default.api.timeout.ms": 100}) as hasty:
-            for client in (admin, hasty):
-                await client.describe_cluster()
-            await broker.stop()
-            task = asyncio.create_task(admin.create_topic("t"))
-            with pytest.raises(KafkaError) as caught:
-                await hasty.create_topic("t")
-            async with Admin(settings) as first:
-                with pytest.raises(KafkaError, match="no broker answers"):
-                    await first.create_topic("t")
-            assert (caught.value.code, task.done()) == (ErrorCode.NETWORK_EXCEPTION, False)
-            broker = Broker(BrokerSettings(), memory=memory)
-            await broker.start(host, port)
-            await task
-            assert list(await admin.describe_topics()) == ["t"]
-        await broker.stop()
-
-    asyncio.run(story())
-
-
-def test_a_close_ends_the_attempts(coterie_broker: LocalBroker) -> None:
-    """testCloseAdminClient"""
-
-    async def story() -> None:
-        admin = Admin({"bootstrap.servers": coterie_broker.bootstrap_servers} | QUICK)
-        with coterie_broker.hold("Metadata") as rule:
-            task = asyncio.create_task(admin.describe_topics())
+    async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers} | QUICK) as admin:
+        await admin.alter_consumer_group_offsets("g", {("t", 0): 0})
+        with coterie_broker.hold(api) as rule:
+            task = asyncio.ensure_future(call(admin))
             await until(lambda: bool(rule.held))
-            admin.close()
-            with pytest.raises(KafkaError, match="the connection was closed"):
-                await task
+            rule.held.clear()
+            coterie_broker.drop_connections()
+            await task
 
-    asyncio.run(story())
+
+async def test_a_broker_that_starts_again() -> None:
+    """testTimeoutWithoutMetadata: no attempt is made before the broker was reached once, none after default.api.timeout.ms."""
+    memory = MemoryFileSystem()
+    broker = Broker(BrokerSettings(), memory=memory)
+    host, port = await broker.start("127.0.0.1", 0)
+    settings = {"bootstrap.servers": f"{host}:{port}"} | QUICK
+    async with Admin(settings) as admin, Admin(settings | {"default.api.timeout.ms": 100}) as hasty:
+        for client in (admin, hasty):
+            await client.describe_cluster()
+        await broker.stop()
+        task = asyncio.create_task(admin.create_topic("t"))
+        with pytest.raises(KafkaError) as caught:
+            await hasty.create_topic("t")
+        async with Admin(settings) as first:
+            with pytest.raises(KafkaError, match="no broker answers"):
+                await first.create_topic("t")
+        assert (caught.value.code, task.done()) == (ErrorCode.NETWORK_EXCEPTION, False)
+        broker = Broker(BrokerSettings(), memory=memory)
+        await broker.start(host, port)
+        await task
+        assert list(await admin.describe_topics()) == ["t"]
+    await broker.stop()
+
+
+async def test_a_close_ends_the_attempts(coterie_broker: LocalBroker) -> None:
+    """testCloseAdminClient"""
+    admin = Admin({"bootstrap.servers": coterie_broker.bootstrap_servers} | QUICK)
+    with coterie_broker.hold("Metadata") as rule:
+        task = asyncio.create_task(admin.describe_topics())
+        await until(lambda: bool(rule.held))
+        admin.close()
+        with pytest.raises(KafkaError, match="the connection was closed"):
+            await task

@@ -91,244 +91,209 @@ async def broker_with_records() -> AsyncIterator[dict[str, Any]]:
         await broker.stop()
 
 
-def test_pages_show_hidden_characters_as_the_terminal_does() -> None:
+async def test_pages_show_hidden_characters_as_the_terminal_does() -> None:
     outside = "\n\r\t\0\x1b\x7f\x9f\u061c\u200b\u200d\u2029\u202e\u2066\ufeff\ufffeé中👩\U0001f600"
-
-    async def go() -> None:
-        async with served(feed_of("crew")) as url, chromium() as browser, opened(browser, url, "/console") as page:
-            script = "async (text) => (await import('/static/live.js')).visible(text)"
-            assert await page.evaluate(script, outside) == visible(outside)
-            assert len(visible(outside)) > 4 * 15
-
-    asyncio.run(go())
+    async with served(feed_of("crew")) as url, chromium() as browser, opened(browser, url, "/console") as page:
+        script = "async (text) => (await import('/static/live.js')).visible(text)"
+        assert await page.evaluate(script, outside) == visible(outside)
+        assert len(visible(outside)) > 4 * 15
 
 
-def test_every_page_is_accessible_and_complains_of_nothing() -> None:
-    async def go() -> None:
-        feed = feed_of("crew", "billing")
-        feed.memory.rows.put(row("waits", state="PreparingRebalance", marks=["waits", "flaps", "stalls", "lost"]))
-        async with broker_with_records() as feed.client, served(feed) as url, chromium() as browser:
-            for size, scheme in SIZES:
-                for path, shown in PAGES.items():
-                    async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
-                        await page.wait_for_selector(shown)
-                        assert await violations(page) == [], (path, scheme)
-                        wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-                        assert not wide, (path, size)
-
-    asyncio.run(go())
+async def test_every_page_is_accessible_and_complains_of_nothing() -> None:
+    feed = feed_of("crew", "billing")
+    feed.memory.rows.put(row("waits", state="PreparingRebalance", marks=["waits", "flaps", "stalls", "lost"]))
+    async with broker_with_records() as feed.client, served(feed) as url, chromium() as browser:
+        for size, scheme in SIZES:
+            for path, shown in PAGES.items():
+                async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
+                    await page.wait_for_selector(shown)
+                    assert await violations(page) == [], (path, scheme)
+                    wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+                    assert not wide, (path, size)
 
 
-def test_hostile_records_are_shown_as_text() -> None:
-    async def go() -> None:
-        feed = HandFeed()
-        async with (
-            broker_with_records() as feed.client,
-            served(feed) as url,
-            chromium() as browser,
-            opened(browser, url, "/console/topics/flights") as page,
-        ):
-            await page.wait_for_selector("#records tbody tr")
-            shown = await page.inner_text("#records")
-            assert "<script>alert(1)</script>" in shown
-            assert "\\u202egnirts" in shown
-            assert "1b 5b 33 31 6d" in shown
-            assert "<b>h</b>\\u202e" in shown
-            assert not await page.evaluate(
-                "document.querySelectorAll('#records script, #records img, #records b').length"
-            )
-            await page.select_option("[name=by]", "offset")
-            await page.fill("[name=offset]", "3")
-            await page.click("#read [type=submit]")
-            await page.wait_for_selector("#records tbody tr:nth-child(2)")
-            await page.wait_for_selector("#records tbody tr:nth-child(3)", state="detached")
-
-    asyncio.run(go())
+async def test_hostile_records_are_shown_as_text() -> None:
+    feed = HandFeed()
+    async with (
+        broker_with_records() as feed.client,
+        served(feed) as url,
+        chromium() as browser,
+        opened(browser, url, "/console/topics/flights") as page,
+    ):
+        await page.wait_for_selector("#records tbody tr")
+        shown = await page.inner_text("#records")
+        assert "<script>alert(1)</script>" in shown
+        assert "\\u202egnirts" in shown
+        assert "1b 5b 33 31 6d" in shown
+        assert "<b>h</b>\\u202e" in shown
+        assert not await page.evaluate("document.querySelectorAll('#records script, #records img, #records b').length")
+        await page.select_option("[name=by]", "offset")
+        await page.fill("[name=offset]", "3")
+        await page.click("#read [type=submit]")
+        await page.wait_for_selector("#records tbody tr:nth-child(2)")
+        await page.wait_for_selector("#records tbody tr:nth-child(3)", state="detached")
 
 
-def test_a_change_is_seen_while_one_looks() -> None:
+async def test_a_change_is_seen_while_one_looks() -> None:
     """Its pauses, on the way to a page, leave half a second of the two."""
     for rows_s in (observed_feed.ROWS_EVERY_S, handed_feed.UPDATE_EVERY_S):
         assert rows_s + event_streams.LOOK_S + event_streams.EVERY_S <= SEEN_S - 0.5
-
-    async def go() -> None:
-        feed = feed_of("crew")
-        async with served(feed) as url, chromium() as browser:
-            async with opened(browser, url, "/console") as page:
-                await page.wait_for_selector("text=Stable")
-                feed.memory.rows.put(row("crew", state="PreparingRebalance", marks=["waits"]))
-                feed.memory.rows.put(row("new"))
-                await page.wait_for_selector(".mark.waits", timeout=PATIENCE_MS)
-                await page.wait_for_selector("text=new", timeout=PATIENCE_MS)
-                feed.memory.rows.remove("new")
-                await page.wait_for_selector("a:has-text('new')", state="hidden", timeout=PATIENCE_MS)
-                feed.trouble = "no broker answers"
-                await page.wait_for_selector("#trouble:has-text('no broker answers')", timeout=PATIENCE_MS)
-                feed.trouble = ""
-                await page.wait_for_selector("#trouble", state="hidden", timeout=PATIENCE_MS)
-            async with opened(browser, url, "/console/groups/crew") as page:
-                await page.wait_for_selector("#members .tall .row")
-                feed.explanations["crew"] = explanation("crew", verdict="it waits for anna", members=2)
-                feed.memory.take(line("crew", time_ms=2_000, causes=[{"kind": "member_left", "client_id": "anna"}]))
-                await page.wait_for_selector("text=it waits for anna", timeout=PATIENCE_MS)
-
-    asyncio.run(go())
+    feed = feed_of("crew")
+    async with served(feed) as url, chromium() as browser:
+        async with opened(browser, url, "/console") as page:
+            await page.wait_for_selector("text=Stable")
+            feed.memory.rows.put(row("crew", state="PreparingRebalance", marks=["waits"]))
+            feed.memory.rows.put(row("new"))
+            await page.wait_for_selector(".mark.waits", timeout=PATIENCE_MS)
+            await page.wait_for_selector("text=new", timeout=PATIENCE_MS)
+            feed.memory.rows.remove("new")
+            await page.wait_for_selector("a:has-text('new')", state="hidden", timeout=PATIENCE_MS)
+            feed.trouble = "no broker answers"
+            await page.wait_for_selector("#trouble:has-text('no broker answers')", timeout=PATIENCE_MS)
+            feed.trouble = ""
+            await page.wait_for_selector("#trouble", state="hidden", timeout=PATIENCE_MS)
+        async with opened(browser, url, "/console/groups/crew") as page:
+            await page.wait_for_selector("#members .tall .row")
+            feed.explanations["crew"] = explanation("crew", verdict="it waits for anna", members=2)
+            feed.memory.take(line("crew", time_ms=2_000, causes=[{"kind": "member_left", "client_id": "anna"}]))
+            await page.wait_for_selector("text=it waits for anna", timeout=PATIENCE_MS)
 
 
-def test_hostile_names_are_shown_as_text() -> None:
-    async def go() -> None:
-        feed = HandFeed()
-        for name in HOSTILE:
-            feed.memory.rows.put(row(name, why=name, kind=name))
-            feed.memory.take(line(name, causes=[{"kind": name, "client_id": name, "reason": name}]))
-            member = explanation(name, verdict=name)
-            member["members"][0] |= {"client_id": name, "host": name, "client_software": name}
-            feed.explanations[name] = member
-        async with served(feed) as url, chromium() as browser:
-            async with opened(browser, url, "/console") as page:
-                await page.wait_for_selector("#groups .tall .row")
-                shown = await page.inner_text("#groups")
-                assert "<script>alert(1)</script>" in shown
-                assert "\\u202egnirts" in shown
-                assert "\\x1b[31mred" in shown
-                assert not await page.evaluate("document.querySelectorAll('#groups script').length")
-            for name in HOSTILE:
-                async with opened(browser, url, f"/console/groups/{quote(name, safe='')}") as page:
-                    await page.wait_for_selector("#members .tall .row")
-                    assert not await page.evaluate("document.querySelectorAll('#group script').length")
-
-    asyncio.run(go())
-
-
-def test_groups_are_sorted_and_found_by_keyboard_alone() -> None:
-    async def go() -> None:
-        feed = HandFeed()
-        for n in range(500):
-            feed.memory.rows.put(row(f"group-{n:03}", lag=n))
-        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
+async def test_hostile_names_are_shown_as_text() -> None:
+    feed = HandFeed()
+    for name in HOSTILE:
+        feed.memory.rows.put(row(name, why=name, kind=name))
+        feed.memory.take(line(name, causes=[{"kind": name, "client_id": name, "reason": name}]))
+        member = explanation(name, verdict=name)
+        member["members"][0] |= {"client_id": name, "host": name, "client_software": name}
+        feed.explanations[name] = member
+    async with served(feed) as url, chromium() as browser:
+        async with opened(browser, url, "/console") as page:
             await page.wait_for_selector("#groups .tall .row")
-            await page.evaluate("document.querySelector('#groups .scroll').scrollTop = 9000")
-            await page.select_option("#sort", "lag")
-            await page.wait_for_selector(".row[aria-rowindex='2']:has-text('group-499')")
-            await page.keyboard.press("/")
-            await page.keyboard.type("group-12")
-            await page.wait_for_selector("#counts:has-text('10')")
-            await page.focus("#groups .scroll")
-            for key in ("ArrowDown", "ArrowDown", "End", "Home"):
-                await page.keyboard.press(key)
-            assert await page.evaluate("document.activeElement.textContent") == "group-129"
-            await page.keyboard.press("Enter")
-            await page.wait_for_url("**/console/groups/group-129")
-
-    asyncio.run(go())
-
-
-def test_a_chosen_language_and_theme_stay() -> None:
-    async def go() -> None:
-        context = {"locale": "en-GB"}
-        async with (
-            served(feed_of("crew")) as url,
-            chromium() as browser,
-            opened(browser, url, "/console", **context) as page,
-        ):
-            await page.click("text=中文")
-            await page.wait_for_selector("h1:has-text('消费者组')")
-            await page.click("#theme")
-            await page.wait_for_selector("html[data-theme=dark]")
-            await page.reload()
-            await page.wait_for_selector("html[data-theme=dark][lang=zh]")
-            assert await violations(page) == []
-
-    asyncio.run(go())
-
-
-def test_a_change_is_shown_before_it_is_done() -> None:
-    async def go() -> None:
-        feed = feed_of("crew")
-        async with (
-            broker_with_records() as feed.client,
-            served(feed, allow_changes=True) as url,
-            chromium() as browser,
-            Admin(feed.client) as admin,
-        ):
-            async with Consumer(feed.client | {"group.id": "crew"}) as consumer:
-                await consumer.assign([("flights", 0)])
-                await consumer.commit({("flights", 0): 4})
-            async with opened(browser, url, "/console/groups/crew") as page:
+            shown = await page.inner_text("#groups")
+            assert "<script>alert(1)</script>" in shown
+            assert "\\u202egnirts" in shown
+            assert "\\x1b[31mred" in shown
+            assert not await page.evaluate("document.querySelectorAll('#groups script').length")
+        for name in HOSTILE:
+            async with opened(browser, url, f"/console/groups/{quote(name, safe='')}") as page:
                 await page.wait_for_selector("#members .tall .row")
-                await page.click("[data-change=reset] [type=submit]")
-                await page.wait_for_selector("#change-table td:has-text('4')")
+                assert not await page.evaluate("document.querySelectorAll('#group script').length")
+
+
+async def test_groups_are_sorted_and_found_by_keyboard_alone() -> None:
+    feed = HandFeed()
+    for n in range(500):
+        feed.memory.rows.put(row(f"group-{n:03}", lag=n))
+    async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
+        await page.wait_for_selector("#groups .tall .row")
+        await page.evaluate("document.querySelector('#groups .scroll').scrollTop = 9000")
+        await page.select_option("#sort", "lag")
+        await page.wait_for_selector(".row[aria-rowindex='2']:has-text('group-499')")
+        await page.keyboard.press("/")
+        await page.keyboard.type("group-12")
+        await page.wait_for_selector("#counts:has-text('10')")
+        await page.focus("#groups .scroll")
+        for key in ("ArrowDown", "ArrowDown", "End", "Home"):
+            await page.keyboard.press(key)
+        assert await page.evaluate("document.activeElement.textContent") == "group-129"
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/console/groups/group-129")
+
+
+async def test_a_chosen_language_and_theme_stay() -> None:
+    context = {"locale": "en-GB"}
+    async with (
+        served(feed_of("crew")) as url,
+        chromium() as browser,
+        opened(browser, url, "/console", **context) as page,
+    ):
+        await page.click("text=中文")
+        await page.wait_for_selector("h1:has-text('消费者组')")
+        await page.click("#theme")
+        await page.wait_for_selector("html[data-theme=dark]")
+        await page.reload()
+        await page.wait_for_selector("html[data-theme=dark][lang=zh]")
+        assert await violations(page) == []
+
+
+async def test_a_change_is_shown_before_it_is_done() -> None:
+    feed = feed_of("crew")
+    async with (
+        broker_with_records() as feed.client,
+        served(feed, allow_changes=True) as url,
+        chromium() as browser,
+        Admin(feed.client) as admin,
+    ):
+        async with Consumer(feed.client | {"group.id": "crew"}) as consumer:
+            await consumer.assign([("flights", 0)])
+            await consumer.commit({("flights", 0): 4})
+        async with opened(browser, url, "/console/groups/crew") as page:
+            await page.wait_for_selector("#members .tall .row")
+            await page.click("[data-change=reset] [type=submit]")
+            await page.wait_for_selector("#change-table td:has-text('4')")
+            assert await violations(page) == []
+            assert list((await admin.list_consumer_group_offsets("crew")).values()) == [4]
+            await page.click("#change-cancel")
+            assert list((await admin.list_consumer_group_offsets("crew")).values()) == [4]
+            await page.click("[data-change=reset] [type=submit]")
+            await page.click("#change-do")
+            await page.wait_for_selector("#change-words:has-text('Done')")
+            assert list((await admin.list_consumer_group_offsets("crew")).values()) == [0]
+
+
+async def test_a_prediction_is_drawn_beside_what_was() -> None:
+    feed, asked = feed_of("crew"), list[Any]()
+    document = prediction_document()
+
+    async def respond(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        await route.fulfill(json=document)
+
+    async with served(feed) as url, chromium() as browser:
+        for size, scheme in SIZES:
+            path = "/console/groups/crew"
+            async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
+                await page.wait_for_selector("#lines tbody tr")
+                await page.route("**/predict", respond)
+                await page.select_option("[name=one]", "one")
+                await page.click("#what-if [name=go]")
+                await page.wait_for_selector(f"#what-if-answer:has-text('{document['recommendation']}')")
+                shown = await page.inner_text("#what-if-table tbody")
+                assert "range, session 6.0 s (today)" in shown
+                assert "seen since" in shown
+                drawn = page.locator("#what-if-timeline .timeline-details")
+                assert "Rebalances: 4." in await drawn.inner_text()
+                await page.select_option("#what-if-chosen", "1")
+                assert "Rebalances: 0." in await drawn.inner_text(), "static"
+                assert "Rebalances: 1." in await page.locator("#what-if-past .timeline-details").inner_text()
+                script = "(ids) => ids.map((id) => document.getElementById(id).timeline).map((t) => t.to - t.from)"
+                was, predicted = await page.evaluate(script, ["what-if-past", "what-if-timeline"])
+                assert abs(was - predicted) < 0.03 * predicted, "a second is as wide in both"
                 assert await violations(page) == []
-                assert list((await admin.list_consumer_group_offsets("crew")).values()) == [4]
-                await page.click("#change-cancel")
-                assert list((await admin.list_consumer_group_offsets("crew")).values()) == [4]
-                await page.click("[data-change=reset] [type=submit]")
-                await page.click("#change-do")
-                await page.wait_for_selector("#change-words:has-text('Done')")
-                assert list((await admin.list_consumer_group_offsets("crew")).values()) == [0]
-
-    asyncio.run(go())
+                assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    assert asked[0] == {"pause_ms": 8_000, "gap_ms": 30_000, "kill": False, "only_one": True}
 
 
-def test_a_prediction_is_drawn_beside_what_was() -> None:
-    async def go() -> None:
-        feed, asked = feed_of("crew"), list[Any]()
-        document = prediction_document()
-
-        async def respond(route: Route) -> None:
-            asked.append(route.request.post_data_json)
-            await route.fulfill(json=document)
-
-        async with served(feed) as url, chromium() as browser:
-            for size, scheme in SIZES:
-                path = "/console/groups/crew"
-                async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
-                    await page.wait_for_selector("#lines tbody tr")
-                    await page.route("**/predict", respond)
-                    await page.select_option("[name=one]", "one")
-                    await page.click("#what-if [name=go]")
-                    await page.wait_for_selector(f"#what-if-answer:has-text('{document['recommendation']}')")
-                    shown = await page.inner_text("#what-if-table tbody")
-                    assert "range, session 6.0 s (today)" in shown
-                    assert "seen since" in shown
-                    drawn = page.locator("#what-if-timeline .timeline-details")
-                    assert "Rebalances: 4." in await drawn.inner_text()
-                    await page.select_option("#what-if-chosen", "1")
-                    assert "Rebalances: 0." in await drawn.inner_text(), "static"
-                    assert "Rebalances: 1." in await page.locator("#what-if-past .timeline-details").inner_text()
-                    script = "(ids) => ids.map((id) => document.getElementById(id).timeline).map((t) => t.to - t.from)"
-                    was, predicted = await page.evaluate(script, ["what-if-past", "what-if-timeline"])
-                    assert abs(was - predicted) < 0.03 * predicted, "a second is as wide in both"
-                    assert await violations(page) == []
-                    assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        assert asked[0] == {"pause_ms": 8_000, "gap_ms": 30_000, "kill": False, "only_one": True}
-
-    asyncio.run(go())
-
-
-def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
+async def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
     """Who knows nothing of rebalances: the group that is marked, the step back to what happened last, and its words."""
-
-    async def go() -> None:
-        feed = feed_of("billing", "quiet")
-        feed.memory.rows.put(row("crew", marks=["waits"], why="ben was silent for its session timeout"))
-        feed.explanations["crew"] = explanation("crew")
-        causes = [{"kind": "session_timeout", "member_id": "ben", "client_id": "ben"}]
-        for at_ms, event in ((0, "rebalance_started"), (9_000, "generation_formed"), (9_200, "stable")):
-            feed.memory.take(line("crew", event, BEGAN_MS + at_ms, causes=causes))
-        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
-            await page.get_by_text("crew", exact=True).click()
-            await page.locator(".timeline-details").get_by_text("Rebalances: 1").wait_for(timeout=PATIENCE_MS)
-            await page.get_by_role("button", name="Previous rebalance").click()
-            words = await page.locator(".timeline-details").inner_text()
-            assert "ben was silent for its session timeout" in words
-            assert "9.2 s" in words, "for how long it paused"
-
-    asyncio.run(go())
+    feed = feed_of("billing", "quiet")
+    feed.memory.rows.put(row("crew", marks=["waits"], why="ben was silent for its session timeout"))
+    feed.explanations["crew"] = explanation("crew")
+    causes = [{"kind": "session_timeout", "member_id": "ben", "client_id": "ben"}]
+    for at_ms, event in ((0, "rebalance_started"), (9_000, "generation_formed"), (9_200, "stable")):
+        feed.memory.take(line("crew", event, BEGAN_MS + at_ms, causes=causes))
+    async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
+        await page.get_by_text("crew", exact=True).click()
+        await page.locator(".timeline-details").get_by_text("Rebalances: 1").wait_for(timeout=PATIENCE_MS)
+        await page.get_by_role("button", name="Previous rebalance").click()
+        words = await page.locator(".timeline-details").inner_text()
+        assert "ben was silent for its session timeout" in words
+        assert "9.2 s" in words, "for how long it paused"
 
 
 @pytest.mark.parametrize("path", ["/console", "/console/groups/crew"])
-def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
+async def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change for each second of them, faster than they come; what the page holds is measured after a garbage collection."""
@@ -336,66 +301,61 @@ def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
     monkeypatch.setattr(event_streams, "EVERY_S", 0.01)
     monkeypatch.setattr(event_streams, "LINES_FOLLOWED", 100)
     monkeypatch.setattr(journal_memory, "LINES_OF_A_GROUP", 50)
+    feed = feed_of("crew", *(f"group-{n:03}" for n in range(500)))
 
-    async def go() -> None:
-        feed = feed_of("crew", *(f"group-{n:03}" for n in range(500)))
+    def change(number: int) -> None:
+        name = f"group-{number % 500:03}"
+        course = [number + n for n in range(30)]
+        feed.memory.rows.put(row(name, course=course, rebalance_ms=BEGAN_MS + number, why=f"{number} joined"))
+        owners = {f"anna-{number % 3}": {"orders": [number % 2]}, "ben": {"orders": [1 - number % 2]}}
+        feed.memory.take(line("crew", "rebalance_started", BEGAN_MS + number * 1_000))
+        feed.memory.take(line("crew", time_ms=BEGAN_MS + number * 1_000 + 500, owners=owners))
+        feed.explanations["crew"] = explanation("crew", lag=number, verdict=f"generation {number}")
 
-        def change(number: int) -> None:
-            name = f"group-{number % 500:03}"
-            course = [number + n for n in range(30)]
-            feed.memory.rows.put(row(name, course=course, rebalance_ms=BEGAN_MS + number, why=f"{number} joined"))
-            owners = {f"anna-{number % 3}": {"orders": [number % 2]}, "ben": {"orders": [1 - number % 2]}}
-            feed.memory.take(line("crew", "rebalance_started", BEGAN_MS + number * 1_000))
-            feed.memory.take(line("crew", time_ms=BEGAN_MS + number * 1_000 + 500, owners=owners))
-            feed.explanations["crew"] = explanation("crew", lag=number, verdict=f"generation {number}")
+    async with served(feed) as url, chromium() as browser, opened(browser, url, path) as page:
+        await page.wait_for_selector(".tall .row")
+        devtools = await page.context.new_cdp_session(page)
 
-        async with served(feed) as url, chromium() as browser, opened(browser, url, path) as page:
-            await page.wait_for_selector(".tall .row")
-            devtools = await page.context.new_cdp_session(page)
+        async def held(first: int, last: int) -> tuple[float, int]:
+            for number in range(first, last):
+                change(number)
+                await asyncio.sleep(0.02)
+            await page.wait_for_timeout(500)
+            await devtools.send("HeapProfiler.collectGarbage")
+            heap, counters = (
+                await devtools.send("Runtime.getHeapUsage"),
+                await devtools.send("Memory.getDOMCounters"),
+            )
+            return heap["usedSize"] / 1e6, counters["nodes"]
 
-            async def held(first: int, last: int) -> tuple[float, int]:
-                for number in range(first, last):
-                    change(number)
-                    await asyncio.sleep(0.02)
-                await page.wait_for_timeout(500)
-                await devtools.send("HeapProfiler.collectGarbage")
-                heap, counters = (
-                    await devtools.send("Runtime.getHeapUsage"),
-                    await devtools.send("Memory.getDOMCounters"),
-                )
-                return heap["usedSize"] / 1e6, counters["nodes"]
-
-            heap_mb, nodes = await held(0, 600)  # every row has come again, and the lines are as many as are kept
-            after_mb, after_nodes = await held(600, 1_200)
-            assert after_mb < heap_mb * 1.05 + 0.1, (heap_mb, after_mb)
-            assert after_nodes < nodes * 1.2 + 100, (nodes, after_nodes)
-
-    asyncio.run(go())
+        heap_mb, nodes = await held(0, 600)  # every row has come again, and the lines are as many as are kept
+        after_mb, after_nodes = await held(600, 1_200)
+        assert after_mb < heap_mb * 1.05 + 0.1, (heap_mb, after_mb)
+        assert after_nodes < nodes * 1.2 + 100, (nodes, after_nodes)
 
 
-def test_a_streams_group_has_lanes_by_task_and_a_share_group_several_owners() -> None:
-    async def go() -> None:
-        feed = feed_of("streams", "share")
-        feed.memory.journal.clear()
-        streams = explanation("streams", members=2, partitions=2, protocol_type="streams")
-        restores = f"task 1_0 restores on {HOSTILE[0]} for 12 s, 300 records behind"
-        roles = {"active": ["0_0", "1_0"], "standby": ["0_1"], "warmup": [], "restoring": [restores]}
-        streams["members"][0] |= roles
-        streams["members"][1] |= {"active": ["0_1"], "standby": ["1_0"], "warmup": ["0_0"], "restoring": []}
-        share = explanation("share", members=2, partitions=1, protocol_type="share")
-        share["partitions"][0] |= {"owner": None, "owners": [m["member_id"] for m in share["members"]]}
-        feed.explanations = {"streams": streams, "share": share}
-        lanes = "(({model}) => model.order.map((lane) => model.laneName(lane)))(document.getElementById('timeline').timeline)"
-        async with served(feed) as url, chromium() as browser:
-            for size, scheme in SIZES:
-                async with opened(browser, url, "/console/groups/streams", viewport=size, color_scheme=scheme) as page:
-                    await page.wait_for_selector("#tasks .tall .row:has-text('1_0')")
-                    assert restores in await page.inner_text("#tasks")
-                    assert await page.evaluate(lanes) == ["0_0", "0_1", "1_0"]
-                    assert await violations(page) == []
-                async with opened(browser, url, "/console/groups/share", viewport=size, color_scheme=scheme) as page:
-                    await page.wait_for_selector("#partitions .cell.owner:has-text('client-0 + client-1')")
-                    assert await page.evaluate(lanes) == ["orders-0"]
-                    assert await violations(page) == []
-
-    asyncio.run(go())
+async def test_a_streams_group_has_lanes_by_task_and_a_share_group_several_owners() -> None:
+    feed = feed_of("streams", "share")
+    feed.memory.journal.clear()
+    streams = explanation("streams", members=2, partitions=2, protocol_type="streams")
+    restores = f"task 1_0 restores on {HOSTILE[0]} for 12 s, 300 records behind"
+    roles = {"active": ["0_0", "1_0"], "standby": ["0_1"], "warmup": [], "restoring": [restores]}
+    streams["members"][0] |= roles
+    streams["members"][1] |= {"active": ["0_1"], "standby": ["1_0"], "warmup": ["0_0"], "restoring": []}
+    share = explanation("share", members=2, partitions=1, protocol_type="share")
+    share["partitions"][0] |= {"owner": None, "owners": [m["member_id"] for m in share["members"]]}
+    feed.explanations = {"streams": streams, "share": share}
+    lanes = (
+        "(({model}) => model.order.map((lane) => model.laneName(lane)))(document.getElementById('timeline').timeline)"
+    )
+    async with served(feed) as url, chromium() as browser:
+        for size, scheme in SIZES:
+            async with opened(browser, url, "/console/groups/streams", viewport=size, color_scheme=scheme) as page:
+                await page.wait_for_selector("#tasks .tall .row:has-text('1_0')")
+                assert restores in await page.inner_text("#tasks")
+                assert await page.evaluate(lanes) == ["0_0", "0_1", "1_0"]
+                assert await violations(page) == []
+            async with opened(browser, url, "/console/groups/share", viewport=size, color_scheme=scheme) as page:
+                await page.wait_for_selector("#partitions .cell.owner:has-text('client-0 + client-1')")
+                assert await page.evaluate(lanes) == ["orders-0"]
+                assert await violations(page) == []

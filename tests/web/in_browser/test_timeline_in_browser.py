@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -93,138 +92,121 @@ async def point(page: Page, seconds: float, lane: int | None = 0) -> tuple[float
     return box["x"] + x, box["y"] + (28 if lane is None else 46 + lane * 20 + 10)
 
 
-def test_a_report_draws_hovers_zooms_and_steps_by_the_keyboard(tmp_path: Path) -> None:
-    async def go() -> None:
-        timeline = timeline_of(lines())
-        timeline.moments.append(TimelineMark(BEGIN_MS + 30_000, "ben is killed"))
-        async with report(tmp_path, timeline) as page:
-            assert await colours_of(page) > 8, "blank"
-            await page.mouse.move(*await point(page, 10, 0))
-            tip = page.locator(".timeline-tip")
-            assert (await tip.inner_text()).splitlines()[1] == "flights-0: anna"
-            await page.mouse.move(*await point(page, 41, 3))
-            assert "flights-3: unowned for 2.0 s" in await tip.inner_text()
-            assert "generation 3: cleo joined" in await tip.inner_text()
-            x, y = await point(page, 30, None)
-            await page.mouse.move(x, y - 10)
-            assert "ben is killed" in await tip.inner_text()
+async def test_a_report_draws_hovers_zooms_and_steps_by_the_keyboard(tmp_path: Path) -> None:
+    timeline = timeline_of(lines())
+    timeline.moments.append(TimelineMark(BEGIN_MS + 30_000, "ben is killed"))
+    async with report(tmp_path, timeline) as page:
+        assert await colours_of(page) > 8, "blank"
+        await page.mouse.move(*await point(page, 10, 0))
+        tip = page.locator(".timeline-tip")
+        assert (await tip.inner_text()).splitlines()[1] == "flights-0: anna"
+        await page.mouse.move(*await point(page, 41, 3))
+        assert "flights-3: unowned for 2.0 s" in await tip.inner_text()
+        assert "generation 3: cleo joined" in await tip.inner_text()
+        x, y = await point(page, 30, None)
+        await page.mouse.move(x, y - 10)
+        assert "ben is killed" in await tip.inner_text()
 
-            await page.mouse.click(*await point(page, 21, 0))
-            assert await page.locator(".timeline-details h3").inner_text() == "Rebalance 2 of 3: generation 2"
-            facts = await page.locator(".timeline-details dl").inner_text()
-            for fact in (
-                "ben joined",
-                "2.0 s",
-                "1.5 s: the coordinator waits for the members",
-                "12.0 s, summed over",
-                "anna → ben",
-            ):
-                assert fact in facts
-            await page.keyboard.press("ArrowRight")
-            assert "generation 3" in await page.locator(".timeline-details h3").inner_text()
-            await page.keyboard.press("Home")
-            assert "Rebalance 1 of 3" in await page.locator(".timeline-details h3").inner_text()
+        await page.mouse.click(*await point(page, 21, 0))
+        assert await page.locator(".timeline-details h3").inner_text() == "Rebalance 2 of 3: generation 2"
+        facts = await page.locator(".timeline-details dl").inner_text()
+        for fact in (
+            "ben joined",
+            "2.0 s",
+            "1.5 s: the coordinator waits for the members",
+            "12.0 s, summed over",
+            "anna → ben",
+        ):
+            assert fact in facts
+        await page.keyboard.press("ArrowRight")
+        assert "generation 3" in await page.locator(".timeline-details h3").inner_text()
+        await page.keyboard.press("Home")
+        assert "Rebalance 1 of 3" in await page.locator(".timeline-details h3").inner_text()
 
-            await page.mouse.move(*await point(page, 35, 1))
-            await page.mouse.down()
-            await page.mouse.move(*await point(page, 45, 1), steps=3)
-            await page.mouse.up()
-            begin, end = await page.evaluate(f"[{VIEW}.from, {VIEW}.to]")
-            assert abs(begin - BEGIN_MS - 35_000) < 500
-            assert abs(end - BEGIN_MS - 45_000) < 500
-            await page.keyboard.press("0")
-            assert await page.evaluate(f"{VIEW}.to - {VIEW}.from") > 80_000
-
-    asyncio.run(go())
+        await page.mouse.move(*await point(page, 35, 1))
+        await page.mouse.down()
+        await page.mouse.move(*await point(page, 45, 1), steps=3)
+        await page.mouse.up()
+        begin, end = await page.evaluate(f"[{VIEW}.from, {VIEW}.to]")
+        assert abs(begin - BEGIN_MS - 35_000) < 500
+        assert abs(end - BEGIN_MS - 45_000) < 500
+        await page.keyboard.press("0")
+        assert await page.evaluate(f"{VIEW}.to - {VIEW}.from") > 80_000
 
 
-def test_a_moment_is_in_the_address_and_opens_again(tmp_path: Path) -> None:
-    async def go() -> None:
-        async with report(tmp_path, timeline_of(lines())) as page:
-            await page.locator(".timeline-plot").focus()
-            await page.keyboard.press("End")
-            await page.keyboard.press("Enter")
-            await page.keyboard.press("m")
-            address = await page.evaluate("location.hash")
-        async with report(tmp_path, timeline_of(lines()), address) as page:
-            assert "Rebalance 3 of 3" in await page.locator(".timeline-details h3").inner_text()
-            assert await page.get_by_role("button", name="By member").get_attribute("aria-pressed") == "true"
-            assert await page.evaluate(f"{VIEW}.to - {VIEW}.from") < 10_000
-
-    asyncio.run(go())
+async def test_a_moment_is_in_the_address_and_opens_again(tmp_path: Path) -> None:
+    async with report(tmp_path, timeline_of(lines())) as page:
+        await page.locator(".timeline-plot").focus()
+        await page.keyboard.press("End")
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("m")
+        address = await page.evaluate("location.hash")
+    async with report(tmp_path, timeline_of(lines()), address) as page:
+        assert "Rebalance 3 of 3" in await page.locator(".timeline-details h3").inner_text()
+        assert await page.get_by_role("button", name="By member").get_attribute("aria-pressed") == "true"
+        assert await page.evaluate(f"{VIEW}.to - {VIEW}.from") < 10_000
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1600])
-def test_a_report_is_accessible_and_no_wider_than_its_window(width: int, scheme: str, tmp_path: Path) -> None:
-    async def go() -> None:
-        size = {"width": width, "height": 900}
-        async with report(tmp_path, timeline_of(lines()), viewport=size, color_scheme=scheme) as page:
-            await page.evaluate(f"{VIEW}.select(1)")
-            await page.get_by_role("button", name="Table").click()
-            rows = await page.locator(".timeline-table tbody").first.locator("tr").count()
-            assert rows == 3, "what the picture shows stands in a table"
-            assert await violations(page) == []
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            background = await page.evaluate(f"{VIEW}.colours.paper")
-            assert (background == "rgb(255, 255, 255)") == (scheme == "light")
-
-    asyncio.run(go())
+async def test_a_report_is_accessible_and_no_wider_than_its_window(width: int, scheme: str, tmp_path: Path) -> None:
+    size = {"width": width, "height": 900}
+    async with report(tmp_path, timeline_of(lines()), viewport=size, color_scheme=scheme) as page:
+        await page.evaluate(f"{VIEW}.select(1)")
+        await page.get_by_role("button", name="Table").click()
+        rows = await page.locator(".timeline-table tbody").first.locator("tr").count()
+        assert rows == 3, "what the picture shows stands in a table"
+        assert await violations(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        background = await page.evaluate(f"{VIEW}.colours.paper")
+        assert (background == "rgb(255, 255, 255)") == (scheme == "light")
 
 
-def test_a_reader_of_chinese_and_one_without_javascript(tmp_path: Path) -> None:
-    async def go() -> None:
-        async with report(tmp_path, timeline_of(lines()), locale="zh-CN") as page:
-            await page.evaluate(f"{VIEW}.select(1)")
-            assert "第 2 次重平衡" in await page.locator(".timeline-details").inner_text()
-            assert "ben 加入" in await page.locator(".timeline-details").inner_text()
-        async with report(tmp_path, timeline_of(lines()), java_script_enabled=False) as page:
-            assert "anna (2.0 to 80.0 s)" in await page.locator(".timeline table").inner_text()
-
-    asyncio.run(go())
+async def test_a_reader_of_chinese_and_one_without_javascript(tmp_path: Path) -> None:
+    async with report(tmp_path, timeline_of(lines()), locale="zh-CN") as page:
+        await page.evaluate(f"{VIEW}.select(1)")
+        assert "第 2 次重平衡" in await page.locator(".timeline-details").inner_text()
+        assert "ben 加入" in await page.locator(".timeline-details").inner_text()
+    async with report(tmp_path, timeline_of(lines()), java_script_enabled=False) as page:
+        assert "anna (2.0 to 80.0 s)" in await page.locator(".timeline table").inner_text()
 
 
-def test_hostile_names_are_text(tmp_path: Path) -> None:
-    async def go() -> None:
-        made = lines(members=HOSTILE[:3])
-        made[0].causes[0]["reason"] = HOSTILE[3]
-        for line in made:
-            line.group = HOSTILE[0]
-        timeline = JournalTimeline(HOSTILE[0])
-        for line in made:
-            timeline.add(line)
-        async with report(tmp_path, timeline.timeline) as page:
-            await page.evaluate(f"{VIEW}.select(0)")
-            await page.get_by_role("button", name="Table").click()
-            await page.mouse.move(*await point(page, 10, 0))
-            assert await page.title() == "Group crew"
-            assert await page.locator("b").count() == 0
-            legend = await page.locator(".timeline-legend").inner_text()
-            assert HOSTILE[0] in legend
-            assert "\\u202e" in legend
-            assert "\\x1b[31mred" in legend
-
-    asyncio.run(go())
+async def test_hostile_names_are_text(tmp_path: Path) -> None:
+    made = lines(members=HOSTILE[:3])
+    made[0].causes[0]["reason"] = HOSTILE[3]
+    for line in made:
+        line.group = HOSTILE[0]
+    timeline = JournalTimeline(HOSTILE[0])
+    for line in made:
+        timeline.add(line)
+    async with report(tmp_path, timeline.timeline) as page:
+        await page.evaluate(f"{VIEW}.select(0)")
+        await page.get_by_role("button", name="Table").click()
+        await page.mouse.move(*await point(page, 10, 0))
+        assert await page.title() == "Group crew"
+        assert await page.locator("b").count() == 0
+        legend = await page.locator(".timeline-legend").inner_text()
+        assert HOSTILE[0] in legend
+        assert "\\u202e" in legend
+        assert "\\x1b[31mred" in legend
 
 
-def test_what_is_drawn_of_a_large_group_is_what_its_pixels_show(tmp_path: Path) -> None:
+async def test_what_is_drawn_of_a_large_group_is_what_its_pixels_show(tmp_path: Path) -> None:
     """Two thousand partitions over days with thousands of rebalances: a drawing takes time by its lanes and pixels, not by the
     length of the history."""
-
-    async def go() -> None:
-        timeline = timeline_of(lines(generations=1, partitions=2_000))
-        drawn: list[int] = []
-        for count in (4_000, 16_000):
-            document = timeline.document()
-            first = document["rebalances"][0]
-            for number in range(1, count):
-                by = number * 216_000
-                phases = [[state, begin + by, end + by] for state, begin, end in first["phases"]]
-                document["rebalances"].append(first | {"generation": number, "phases": phases})
-                document["unowned"].append([[0, 1_999], BEGIN_MS + by, BEGIN_MS + by, BEGIN_MS + by + 2_000])
-            document["end_ms"] = BEGIN_MS + count * 216_000
-            async with report(tmp_path, timeline) as page:
-                script = f"""(text) => {{
+    timeline = timeline_of(lines(generations=1, partitions=2_000))
+    drawn: list[int] = []
+    for count in (4_000, 16_000):
+        document = timeline.document()
+        first = document["rebalances"][0]
+        for number in range(1, count):
+            by = number * 216_000
+            phases = [[state, begin + by, end + by] for state, begin, end in first["phases"]]
+            document["rebalances"].append(first | {"generation": number, "phases": phases})
+            document["unowned"].append([[0, 1_999], BEGIN_MS + by, BEGIN_MS + by, BEGIN_MS + by + 2_000])
+        document["end_ms"] = BEGIN_MS + count * 216_000
+        async with report(tmp_path, timeline) as page:
+            script = f"""(text) => {{
                   const view = {VIEW}, kind = CanvasRenderingContext2D.prototype, fill = kind.fillRect;
                   let filled = 0;
                   view.replace(JSON.parse(text));
@@ -233,49 +215,41 @@ def test_what_is_drawn_of_a_large_group_is_what_its_pixels_show(tmp_path: Path) 
                   view.plot.scrollTop = 20_000;
                   view.paint();
                   return [filled, view.canvas.clientWidth]; }}"""
-                filled, width = await page.evaluate(script, json.dumps(document))
-                drawn.append(filled)
-                assert filled < 2 * 28 * width * 1.1, "twice 28 lanes, each at most once for each pixel"
-        assert drawn[1] < drawn[0] * 1.1, drawn
-
-    asyncio.run(go())
+            filled, width = await page.evaluate(script, json.dumps(document))
+            drawn.append(filled)
+            assert filled < 2 * 28 * width * 1.1, "twice 28 lanes, each at most once for each pixel"
+    assert drawn[1] < drawn[0] * 1.1, drawn
 
 
-def test_a_live_page_shows_what_changes(tmp_path: Path) -> None:
-    async def go() -> None:
-        feed, made = HandFeed(), lines()
-        feed.memory.rows.put(row("crew"))
-        for line in made[:3]:
+async def test_a_live_page_shows_what_changes(tmp_path: Path) -> None:
+    feed, made = HandFeed(), lines()
+    feed.memory.rows.put(row("crew"))
+    for line in made[:3]:
+        feed.memory.journal.add(line)
+    async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
+        summary = page.locator(".timeline-details")
+        await summary.get_by_text("Rebalances: 1. Members: 1.").wait_for(timeout=10_000)
+        for line in made[3:]:
             feed.memory.journal.add(line)
-        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
-            summary = page.locator(".timeline-details")
-            await summary.get_by_text("Rebalances: 1. Members: 1.").wait_for(timeout=10_000)
-            for line in made[3:]:
-                feed.memory.journal.add(line)
-            await summary.get_by_text("Rebalances: 3. Members: 3.").wait_for(timeout=10_000)
-            await page.locator(".timeline-plot").focus()
-            await page.keyboard.press("End")
-            assert "-at" in await page.evaluate("location.hash")
-            await page.reload()
-            await page.locator(".timeline-details h3").wait_for(timeout=10_000)
-            assert "Rebalance 3 of 3" in await page.locator(".timeline-details h3").inner_text()
-
-    asyncio.run(go())
+        await summary.get_by_text("Rebalances: 3. Members: 3.").wait_for(timeout=10_000)
+        await page.locator(".timeline-plot").focus()
+        await page.keyboard.press("End")
+        assert "-at" in await page.evaluate("location.hash")
+        await page.reload()
+        await page.locator(".timeline-details h3").wait_for(timeout=10_000)
+        assert "Rebalance 3 of 3" in await page.locator(".timeline-details h3").inner_text()
 
 
-def test_a_page_that_was_open_before_its_group_begins_with_the_group(tmp_path: Path) -> None:
-    async def go() -> None:
-        feed = HandFeed()
-        feed.memory.rows.put(row("crew"))
-        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
-            await page.locator(".timeline-plot").wait_for()
-            by_ms = await page.evaluate("Date.now()") - BEGIN_MS - 60_000
-            for line in lines():
-                feed.memory.journal.add(replace(line, time_ms=line.time_ms + by_ms))
-            await page.locator(".timeline-details").get_by_text("Rebalances: 3. Members: 3.").wait_for(timeout=10_000)
-            await page.locator(".timeline-plot").focus()
-            await page.keyboard.press("m")  # what is shown, in the address
-            begin, end = map(int, (await page.evaluate("location.hash")).strip("#").split("-")[:2])
-            assert abs(BEGIN_MS + by_ms - begin) < (end - begin) * 0.05, "no empty minutes before it"
-
-    asyncio.run(go())
+async def test_a_page_that_was_open_before_its_group_begins_with_the_group(tmp_path: Path) -> None:
+    feed = HandFeed()
+    feed.memory.rows.put(row("crew"))
+    async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
+        await page.locator(".timeline-plot").wait_for()
+        by_ms = await page.evaluate("Date.now()") - BEGIN_MS - 60_000
+        for line in lines():
+            feed.memory.journal.add(replace(line, time_ms=line.time_ms + by_ms))
+        await page.locator(".timeline-details").get_by_text("Rebalances: 3. Members: 3.").wait_for(timeout=10_000)
+        await page.locator(".timeline-plot").focus()
+        await page.keyboard.press("m")  # what is shown, in the address
+        begin, end = map(int, (await page.evaluate("location.hash")).strip("#").split("-")[:2])
+        assert abs(BEGIN_MS + by_ms - begin) < (end - begin) * 0.05, "no empty minutes before it"
