@@ -3,8 +3,8 @@ through a client, and what the brokers' logs and checkpoints hold."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from coterie.broker.cluster.peers.connection import PeerConnection
@@ -20,24 +20,18 @@ from tests.awaiting import until
 
 TOPIC = "orders"
 M = TypeVar("M", bound=Message)
-Story = Callable[[ClusterBrokers], Awaitable[None]]
 
 
-def run(
-    story: Story,
-    brokers: int = 2,
-    settings: Mapping[str, str] | None = None,
-    kind: type[ClusterBrokers] = ClusterBrokers,
-) -> None:
-    async def with_brokers() -> None:
-        cluster = kind(settings or {}, brokers, (), Faults(), ())
-        await cluster.start()
-        try:
-            await story(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(with_brokers())
+@asynccontextmanager
+async def clustered(
+    brokers: int = 2, settings: Mapping[str, str] | None = None, kind: type[ClusterBrokers] = ClusterBrokers
+) -> AsyncIterator[ClusterBrokers]:
+    cluster = kind(settings or {}, brokers, (), Faults(), ())
+    await cluster.start()
+    try:
+        yield cluster
+    finally:
+        await cluster.stop()
 
 
 async def create(

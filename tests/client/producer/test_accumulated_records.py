@@ -8,22 +8,23 @@ import threading
 from concurrent.futures import Future
 from itertools import pairwise
 
+import pytest
+
 from coterie.client import Delivery, RecordMetadata
 from coterie.client.blocking import BlockingProducer
 from coterie.testing import LocalBroker
 from coterie.wire.messages.logs.produce import ProduceRequest
 from tests.awaiting import quiet
-from tests.client.scripted_cluster import ScriptedCluster
-from tests.client.transactions.test_transaction_calls import One, run
+from tests.client.transactions.test_transaction_calls import transacting
+
+pytestmark = pytest.mark.virtual_time
 
 LARGE, SMALL = bytes(200), b"value"
 
 
-def partitions_of(sizes: list[bytes], keyed: int | None = None) -> list[int]:
+async def partitions_of(sizes: list[bytes], keyed: int | None = None) -> list[int]:
     """Of records without key, the first's called 0; before each, one to the partition ``keyed``, seen from the first's."""
-    partitions: list[int] = []
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, linger_ms=60_000, batch_size=150) as (one, _cluster):
         deliveries: list[Delivery] = [await one.send("t", SMALL)]
         first = deliveries[0]._batch.partition[1]
         for value in sizes:
@@ -31,39 +32,32 @@ def partitions_of(sizes: list[bytes], keyed: int | None = None) -> list[int]:
                 await one.send("t", LARGE, partition=(first + keyed) % 2)
             deliveries.append(await one.send("t", value))
         await one.flush()
-        partitions.extend([((await delivery).partition - first) % 2 for delivery in deliveries])
-
-    run(story, transactional_id=None, linger_ms=60_000, batch_size=150)
-    return partitions
+        return [((await delivery).partition - first) % 2 for delivery in deliveries]
 
 
-def test_records_without_key_go_round_by_batches() -> None:
+async def test_records_without_key_go_round_by_batches() -> None:
     """testUniformBuiltInPartitioner: a large record still joins the partition whose batch it closes, the next one does not."""
-    assert partitions_of([LARGE, LARGE, LARGE, LARGE]) == [0, 0, 1, 0, 1]
+    assert await partitions_of([LARGE, LARGE, LARGE, LARGE]) == [0, 0, 1, 0, 1]
 
 
-def test_batches_of_another_partition_move_no_record_without_key() -> None:
+async def test_batches_of_another_partition_move_no_record_without_key() -> None:
     """KIP-480: only the end of a batch of the partition in use does."""
-    assert partitions_of([SMALL, SMALL], keyed=1) == [0, 0, 0]
+    assert await partitions_of([SMALL, SMALL], keyed=1) == [0, 0, 0]
 
 
-def test_lingering_batches_are_not_divided() -> None:
+async def test_lingering_batches_are_not_divided() -> None:
     """testBuiltInPartitionerFractionalBatches: what comes in one linger.ms is one batch, two thirds full."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, linger_ms=60_000, batch_size=150) as (one, cluster):
         for round_of in range(1, 11):
             batches = {id((await one.send("t", SMALL))._batch) for _ in range(4)}
             assert len(batches) == 1
             await one.flush()
             assert len([r for r in cluster.requested if isinstance(r, ProduceRequest)]) == round_of
 
-    run(story, transactional_id=None, linger_ms=60_000, batch_size=150)
 
-
-def test_a_flush_that_is_given_up_leaves_no_trace() -> None:
+async def test_a_flush_that_is_given_up_leaves_no_trace() -> None:
     """testAwaitFlushComplete: later records linger again."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, linger_ms=60_000) as (one, cluster):
         cluster.hold(ProduceRequest)
         await one.send("t", SMALL, partition=0)
         flush = asyncio.create_task(one.flush())
@@ -75,8 +69,6 @@ def test_a_flush_that_is_given_up_leaves_no_trace() -> None:
         await quiet()
         assert not lingering._end.is_reached
         assert cluster.kinds().count("Produce") == 1
-
-    run(story, transactional_id=None, linger_ms=60_000)
 
 
 def test_many_threads_send(coterie_broker: LocalBroker) -> None:

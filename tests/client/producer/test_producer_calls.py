@@ -15,8 +15,9 @@ from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.produce import ProduceRequest
 from tests.awaiting import quiet, until
-from tests.client.scripted_cluster import ScriptedCluster
-from tests.client.transactions.test_transaction_calls import One, run
+from tests.client.transactions.test_transaction_calls import transacting
+
+pytestmark = pytest.mark.virtual_time
 
 E = ErrorCode
 MISSING = (E.UNKNOWN_TOPIC_OR_PARTITION, 0)
@@ -75,10 +76,9 @@ def test_settings(name: str, settings: dict[str, Any], expected: tuple[bool, int
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_metadata_is_asked_for_until_the_topic_is_there(idempotence: bool) -> None:
+async def test_metadata_is_asked_for_until_the_topic_is_there(idempotence: bool) -> None:
     """testMetadataFetch: and not again."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, enable_idempotence=idempotence) as (one, cluster):
         cluster.metadata_script.extend([MISSING] * 4)
         await one.send("t", b"v")
         assert cluster.metadata_requested == 5
@@ -86,14 +86,11 @@ def test_metadata_is_asked_for_until_the_topic_is_there(idempotence: bool) -> No
         assert await one.partitions_for("t") == 2
         assert cluster.metadata_requested == 5
 
-    run(story, transactional_id=None, enable_idempotence=idempotence)
-
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_metadata_is_asked_for_again_after_it_was_lost(idempotence: bool) -> None:
+async def test_metadata_is_asked_for_again_after_it_was_lost(idempotence: bool) -> None:
     """testMetadataExpiry: a topic that was not there when all were looked up again."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, enable_idempotence=idempotence) as (one, cluster):
         await one.send("t", b"v")
         assert cluster.metadata_requested == 1
         cluster.metadata_script.append(MISSING)
@@ -101,20 +98,15 @@ def test_metadata_is_asked_for_again_after_it_was_lost(idempotence: bool) -> Non
         await one.send("t", b"v")
         assert cluster.metadata_requested == 3
 
-    run(story, transactional_id=None, enable_idempotence=idempotence)
-
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_a_topic_that_grows_has_the_partition_that_the_record_names(idempotence: bool) -> None:
+async def test_a_topic_that_grows_has_the_partition_that_the_record_names(idempotence: bool) -> None:
     """testMetadataWithPartitionOutOfRange."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, enable_idempotence=idempotence) as (one, cluster):
         cluster.metadata_script.extend([(E.NONE, 1), (E.NONE, 1), (E.NONE, 3)])
         delivery = await one.send("t", b"v", partition=2)
         assert cluster.metadata_requested == 3
         assert delivery._batch.partition == ("t", 2)
-
-    run(story, transactional_id=None, enable_idempotence=idempotence)
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
@@ -125,48 +117,39 @@ def test_a_topic_that_grows_has_the_partition_that_the_record_names(idempotence:
         ("testMetadataTimeoutWithPartitionOutOfRange", (E.NONE, 1), E.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_metadata_is_awaited_for_max_block_ms(
+async def test_metadata_is_awaited_for_max_block_ms(
     name: str, missing: tuple[ErrorCode, int], code: ErrorCode, idempotence: bool
 ) -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, enable_idempotence=idempotence, max_block_ms=500) as (one, cluster):
         cluster.metadata_script.extend([missing] * 10_000)
         with pytest.raises(KafkaError, match=r"was not available within 0\.5 s") as failed:
             await one.send("t", b"v", partition=2)
         assert failed.value.code == code
         assert cluster.metadata_requested >= 2
 
-    run(story, transactional_id=None, enable_idempotence=idempotence, max_block_ms=500)
 
-
-def test_partitions_of_a_missing_topic() -> None:
+async def test_partitions_of_a_missing_topic() -> None:
     """testTopicRefreshInMetadata, testTopicNotExistingInMetadata: the error has the last one as its cause."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, max_block_ms=50) as (one, cluster):
         cluster.metadata_script.extend([MISSING] * 10_000)
         with pytest.raises(KafkaError, match="was not available within") as failed:
             await one.partitions_for("t")
         assert isinstance(failed.value.__cause__, KafkaError)
         assert failed.value.__cause__.code == E.UNKNOWN_TOPIC_OR_PARTITION
 
-    run(story, transactional_id=None, max_block_ms=50)
 
-
-def test_an_invalid_topic_fails_at_once() -> None:
+async def test_an_invalid_topic_fails_at_once() -> None:
     """testSendToInvalidTopic."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None) as (one, cluster):
         cluster.metadata_script.append((E.INVALID_TOPIC_EXCEPTION, 0))
         with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
             await one.send("topic abc", b"v")
         assert cluster.metadata_requested == 1
 
-    run(story, transactional_id=None)
 
-
-def test_a_close_ends_a_send_that_waits_for_metadata() -> None:
+async def test_a_close_ends_a_send_that_waits_for_metadata() -> None:
     """testCloseWhenWaitingForMetadataUpdate."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, max_block_ms=3_600_000) as (one, cluster):
         cluster.metadata_script.extend([MISSING] * 10_000)
         send = asyncio.create_task(one.send("t", b"v"))
         await until(lambda: cluster.metadata_requested > 1)
@@ -174,34 +157,26 @@ def test_a_close_ends_a_send_that_waits_for_metadata() -> None:
         with pytest.raises(RuntimeError, match="this producer is closed"):
             await send
 
-    run(story, transactional_id=None, max_block_ms=3_600_000)
-
 
 # -- records -------------------------------------------------------------------------------------------------------------------
 
 
-def test_headers_are_those_of_the_call() -> None:
+async def test_headers_are_those_of_the_call() -> None:
     """testHeadersSuccess: what becomes of the list afterwards changes no record."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None) as (one, _cluster):
         headers = [("test", b"header2")]
         delivery = await one.send("t", b"value", b"key", headers=headers)
         headers.append(("test", b"late"))
         assert delivery._batch.items[0][3] == (("test", b"header2"),)
 
-    run(story, transactional_id=None)
 
-
-def test_a_flush_returns_when_everything_is_acknowledged() -> None:
+async def test_a_flush_returns_when_everything_is_acknowledged() -> None:
     """testFlushCompleteSendOfInflightBatches."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, linger_ms=60_000) as (one, _cluster):
         deliveries = [await one.send("t", b"value%d" % number) for number in range(50)]
         assert not any(delivery._end.is_reached for delivery in deliveries)
         await one.flush()
         assert all(delivery._end.is_reached for delivery in deliveries)
-
-    run(story, transactional_id=None, linger_ms=60_000)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +188,10 @@ def test_a_flush_returns_when_everything_is_acknowledged() -> None:
         ("negativePartitionShouldThrow", lambda one: one.send("t", b"value", b"key"), KafkaError),
     ],
 )
-def test_arguments(name: str, call: Any, error: type[Exception]) -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+async def test_arguments(name: str, call: Any, error: type[Exception]) -> None:
+    async with transacting(transactional_id=None, partitioner=lambda topic, key, count: -1) as (one, _cluster):
         with pytest.raises(error):
             await call(one)
-
-    run(story, transactional_id=None, partitioner=lambda topic, key, count: -1)
 
 
 def test_a_callback_may_not_flush(coterie_broker: LocalBroker) -> None:
@@ -239,20 +212,16 @@ def test_a_callback_may_not_flush(coterie_broker: LocalBroker) -> None:
 # -- closing -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_close_does_nothing() -> None:
+async def test_a_second_close_does_nothing() -> None:
     """closeShouldBeIdempotent."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None) as (one, _cluster):
         await one.close()
         await one.close()
 
-    run(story, transactional_id=None)
 
-
-def test_a_close_that_is_given_up() -> None:
+async def test_a_close_that_is_given_up() -> None:
     """shouldCloseProperlyAndThrowIfInterrupted: waits for what is in flight until then."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None) as (one, cluster):
         cluster.hold(ProduceRequest)
         delivery = await one.send("t", b"value", b"key")
         await until(lambda: "Produce" in cluster.kinds())
@@ -264,5 +233,3 @@ def test_a_close_that_is_given_up() -> None:
             await closing
         with pytest.raises(KafkaError, match="the producer was closed before"):
             await delivery
-
-    run(story, transactional_id=None)

@@ -19,8 +19,7 @@ from coterie.wire.messages.logs.produce import ProduceRequest
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from tests.awaiting import quiet, until
-from tests.client.scripted_cluster import ScriptedCluster
-from tests.client.transactions.test_transaction_calls import GROUP, One, begun, run
+from tests.client.transactions.test_transaction_calls import GROUP, One, begun, transacting
 from tests.client.transactions.test_transactional_batches import ADD, END, INIT, PRODUCE, state, takes_part
 
 E = ErrorCode
@@ -35,10 +34,10 @@ OFFSETS = {("t", 0): 5}
     ("name", "has_response"),
     [("testInitTransactionsResponseAfterTimeout", True), ("testInitTransactionTimeout", False)],
 )
-def test_init_is_called_again_after_max_block_ms(name: str, has_response: bool) -> None:
+@pytest.mark.virtual_time
+async def test_init_is_called_again_after_max_block_ms(name: str, has_response: bool) -> None:
     """Before or after the response to the first call."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(max_block_ms=50) as (one, cluster):
         cluster.hold(InitProducerIdRequest)
         with pytest.raises(KafkaError, match=r"init_transactions had no result within max\.block\.ms=50") as failed:
             await one.init_transactions()
@@ -52,13 +51,11 @@ def test_init_is_called_again_after_max_block_ms(name: str, has_response: bool) 
         assert cluster.kinds() == [INIT]
         one.begin_transaction()
 
-    run(story, max_block_ms=50)
 
-
-def test_nothing_but_a_close_follows_an_init_without_result() -> None:
+@pytest.mark.virtual_time
+async def test_nothing_but_a_close_follows_an_init_without_result() -> None:
     """testOnlyCanExecuteCloseAfterInitTransactionsTimeout."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(max_block_ms=5) as (one, cluster):
         cluster.fail(FindCoordinatorRequest, *[E.COORDINATOR_NOT_AVAILABLE] * 10_000)
         with pytest.raises(KafkaError, match="init_transactions had no result"):
             await one.init_transactions()
@@ -66,39 +63,33 @@ def test_nothing_but_a_close_follows_an_init_without_result() -> None:
             one.begin_transaction()
         await one.close(timeout_ms=0)
 
-    run(story, max_block_ms=5)
 
-
-def test_init_is_called_again_after_it_was_refused() -> None:
+@pytest.mark.virtual_time
+async def test_init_is_called_again_after_it_was_refused() -> None:
     """testClusterAuthorizationFailure."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         cluster.fail(InitProducerIdRequest, E.CLUSTER_AUTHORIZATION_FAILED)
         with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
             await one.init_transactions()
         await one.init_transactions()
 
-    run(story)
-
 
 # -- records -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_transaction_without_records() -> None:
+@pytest.mark.virtual_time
+async def test_a_transaction_without_records() -> None:
     """testAbortTransaction: there is nothing to end at the coordinator."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         await one.abort_transaction()
         assert cluster.kinds() == [INIT]
 
-    run(story)
 
-
-def test_a_record_adds_its_partition() -> None:
+@pytest.mark.virtual_time
+async def test_a_record_adds_its_partition() -> None:
     """testPartitionAddedToTransaction."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         delivery = await one.send("t", b"value", b"key", partition=0)
         assert not delivery._end.is_reached
@@ -106,8 +97,6 @@ def test_a_record_adds_its_partition() -> None:
         assert takes_part(one, "t", 0)
         assert cluster.kinds() == [INIT, ADD, PRODUCE]
         await one.abort_transaction()
-
-    run(story)
 
 
 @pytest.mark.parametrize(
@@ -117,16 +106,15 @@ def test_a_record_adds_its_partition() -> None:
         ("testTransactionV2ProduceWithConcurrentTransactionError", [E.CONCURRENT_TRANSACTIONS]),
     ],
 )
-def test_a_record_of_version_2(name: str, codes: list[ErrorCode]) -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+@pytest.mark.virtual_time
+async def test_a_record_of_version_2(name: str, codes: list[ErrorCode]) -> None:
+    async with transacting() as (one, cluster):
         cluster.known.features_received({"transaction.version": 2}, 1)
         await begun(one)
         cluster.fail(ProduceRequest, *codes)
         await one.send_and_wait("t", b"value", b"key", partition=0)
         await one.commit_transaction()
         assert cluster.kinds() == [INIT, *[PRODUCE] * (len(codes) + 1), END]
-
-    run(story)
 
 
 @pytest.mark.parametrize(
@@ -153,12 +141,12 @@ def test_a_record_of_version_2(name: str, codes: list[ErrorCode]) -> None:
         ),
     ],
 )
-def test_a_record_that_could_not_be_sent_fails_the_transaction(
+@pytest.mark.virtual_time
+async def test_a_record_that_could_not_be_sent_fails_the_transaction(
     name: str, script: tuple[ErrorCode, int], value: bytes, code: ErrorCode
 ) -> None:
     """A commit would leave it out in silence, where its error was overlooked."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(max_block_ms=50, max_request_size=1_000) as (one, cluster):
         await begun(one)
         cluster.metadata_script.extend([script] * 10_000)
         with pytest.raises(KafkaError) as failed:
@@ -170,17 +158,14 @@ def test_a_record_that_could_not_be_sent_fails_the_transaction(
         assert set(cluster.kinds()) == {INIT}
         one.begin_transaction()
 
-    run(story, max_block_ms=50, max_request_size=1_000)
 
-
-def test_a_record_without_room_in_the_buffer_fails_the_transaction() -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+@pytest.mark.virtual_time
+async def test_a_record_without_room_in_the_buffer_fails_the_transaction() -> None:
+    async with transacting(buffer_memory=1_000) as (one, _cluster):
         await begun(one)
         with pytest.raises(KafkaError, match=r"buffer\.memory is less"):
             await one.send("t", bytes(2_000), partition=0)
         assert state(one) == State.ABORTABLE_ERROR
-
-    run(story, buffer_memory=1_000)
 
 
 # -- offsets -------------------------------------------------------------------------------------------------------------------
@@ -194,10 +179,10 @@ def test_a_record_without_room_in_the_buffer_fails_the_transaction() -> None:
         ("testSendTxnOffsetsWithGroupMetadata", 1, GROUP),
     ],
 )
-def test_offsets_of_a_group(name: str, level: int, group: ConsumerGroupMetadata) -> None:
+@pytest.mark.virtual_time
+async def test_offsets_of_a_group(name: str, level: int, group: ConsumerGroupMetadata) -> None:
     """The request names the member; of version 2 it adds the group too. No offsets are no request."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         cluster.known.features_received({"transaction.version": level}, 1)
         await begun(one)
         await one.send_offsets_to_transaction({}, group)
@@ -209,8 +194,6 @@ def test_offsets_of_a_group(name: str, level: int, group: ConsumerGroupMetadata)
         named = (request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
         assert named == (group.group_id, group.generation_id, group.member_id, group.group_instance_id)
 
-    run(story)
-
 
 @pytest.mark.parametrize(
     ("name", "group", "error"),
@@ -219,28 +202,25 @@ def test_offsets_of_a_group(name: str, level: int, group: ConsumerGroupMetadata)
         ("testInvalidGenerationIdAndMemberIdCombinedInSendOffsets", ConsumerGroupMetadata("g", 2), ValueError),
     ],
 )
-def test_a_group_that_is_none(name: str, group: Any, error: type[Exception]) -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+@pytest.mark.virtual_time
+async def test_a_group_that_is_none(name: str, group: Any, error: type[Exception]) -> None:
+    async with transacting() as (one, _cluster):
         await begun(one)
         with pytest.raises(error):
             await one.send_offsets_to_transaction({}, group)
         await one.abort_transaction()
 
-    run(story)
-
 
 # -- closing -------------------------------------------------------------------------------------------------------------------
 
 
-def test_no_call_after_a_close() -> None:
+@pytest.mark.virtual_time
+async def test_no_call_after_a_close() -> None:
     """testTransactionalMethodThrowsWhenSenderClosed."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, _cluster):
         await one.close()
         with pytest.raises(RuntimeError, match="this producer is closed"):
             await one.init_transactions()
-
-    run(story)
 
 
 async def commit(one: One) -> None:

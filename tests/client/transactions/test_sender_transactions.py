@@ -18,8 +18,10 @@ from coterie.wire.messages.transactions.end_txn import EndTxnRequest
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, produce_response
-from tests.client.transactions.test_transaction_calls import One, begun, run
+from tests.client.transactions.test_transaction_calls import One, begun, transacting
 from tests.client.transactions.test_transactional_batches import ADD, END, INIT, PRODUCE, code_of, refused_commit, state
+
+pytestmark = pytest.mark.virtual_time
 
 E = ErrorCode
 
@@ -32,10 +34,9 @@ def ends(cluster: ScriptedCluster) -> list[bool]:
 # -- before the first transaction ----------------------------------------------------------------------------------------------
 
 
-def test_a_coordinator_that_is_not_ready() -> None:
+async def test_a_coordinator_that_is_not_ready() -> None:
     """testNodeNotReady: it is looked up and asked again, until default.api.timeout.ms."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         cluster.fail(FindCoordinatorRequest, E.COORDINATOR_NOT_AVAILABLE, E.COORDINATOR_NOT_AVAILABLE)
         cluster.fail(InitProducerIdRequest, LOST, LOST)
         await one.init_transactions()
@@ -43,13 +44,10 @@ def test_a_coordinator_that_is_not_ready() -> None:
         assert one._transactions is not None
         assert one._transactions.producer_id >= 0
 
-    run(story)
 
-
-def test_a_producer_id_while_metadata_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_producer_id_while_metadata_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """testInitProducerIdWithMaxInFlightOne: one does not wait for the other."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(max_in_flight_requests_per_connection=1) as (one, cluster):
         metadata, is_there = cluster.metadata, asyncio.Event()
 
         async def late(*args: Any, **more: Any) -> Any:
@@ -63,16 +61,13 @@ def test_a_producer_id_while_metadata_is_awaited(monkeypatch: pytest.MonkeyPatch
         is_there.set()
         assert await count == 2
 
-    run(story, max_in_flight_requests_per_connection=1)
-
 
 # -- while a transaction is open -----------------------------------------------------------------------------------------------
 
 
-def test_records_linger_in_a_transaction_until_it_ends() -> None:
+async def test_records_linger_in_a_transaction_until_it_ends() -> None:
     """testRecordsFlushedImmediatelyOnTransactionCompletion: and in the next one again."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(linger_ms=60_000) as (one, cluster):
         await begun(one)
         for _ in range(2):
             await one.send("t", b"v", partition=0)
@@ -86,13 +81,10 @@ def test_records_linger_in_a_transaction_until_it_ends() -> None:
         assert cluster.kinds() == [INIT, ADD, PRODUCE, END]
         await one.abort_transaction()
 
-    run(story, linger_ms=60_000)
 
-
-def test_a_commit_follows_records_that_wait_behind_one_in_flight() -> None:
+async def test_a_commit_follows_records_that_wait_behind_one_in_flight() -> None:
     """testAwaitPendingRecordsBeforeCommittingTransaction."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.hold(ProduceRequest)
         await one.send("t", b"in flight", partition=0)
@@ -105,13 +97,10 @@ def test_a_commit_follows_records_that_wait_behind_one_in_flight() -> None:
         await commit
         assert cluster.kinds() == [INIT, ADD, PRODUCE, PRODUCE, END]
 
-    run(story)
 
-
-def test_an_abort_fails_what_was_not_sent() -> None:
+async def test_an_abort_fails_what_was_not_sent() -> None:
     """testTransactionAbortedExceptionOnAbortWithoutError: of a partition that takes part already."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(linger_ms=60_000) as (one, cluster):
         await begun(one)
         await one.send("t", b"sent", partition=0)
         await one.flush()
@@ -120,8 +109,6 @@ def test_an_abort_fails_what_was_not_sent() -> None:
         with pytest.raises(KafkaError, match="the transaction was aborted before the record was sent"):
             await unsent
         assert cluster.kinds() == [INIT, ADD, PRODUCE, END]
-
-    run(story, linger_ms=60_000)
 
 
 async def aborted(one: One, cluster: ScriptedCluster) -> None:
@@ -139,21 +126,18 @@ async def aborted(one: One, cluster: ScriptedCluster) -> None:
         ("testTransactionAbortableExceptionIsAnAbortableError", E.TRANSACTION_ABORTABLE),
     ],
 )
-def test_a_refused_batch_is_to_be_aborted(name: str, code: ErrorCode) -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+async def test_a_refused_batch_is_to_be_aborted(name: str, code: ErrorCode) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(ProduceRequest, code)
         assert await code_of(await one.send("t", b"v", partition=0)) == code
         await aborted(one, cluster)
 
-    run(story)
-
 
 @pytest.mark.parametrize("code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.INVALID_TXN_STATE])
-def test_calls_after_a_refused_batch(code: ErrorCode) -> None:
+async def test_calls_after_a_refused_batch(code: ErrorCode) -> None:
     """testTransactionShouldTransitionToAbortableForSenderAPI: also after an error that may pass and did not."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(delivery_timeout_ms=50) as (one, cluster):
         await begun(one)
         cluster.fail(ProduceRequest, *[code] * 10_000)
         assert await code_of(await one.send("t", b"v", partition=0)) == code
@@ -161,8 +145,6 @@ def test_calls_after_a_refused_batch(code: ErrorCode) -> None:
             await one.send("t", b"v", partition=0)
         assert await refused_commit(one) == code
         await one.abort_transaction()
-
-    run(story, delivery_timeout_ms=50)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +154,9 @@ def test_calls_after_a_refused_batch(code: ErrorCode) -> None:
         ("testReceiveFailedBatchTwiceWithTransactions", E.REQUEST_TIMED_OUT, E.INVALID_TXN_STATE),
     ],
 )
-def test_a_batch_that_expires_is_to_be_aborted(name: str, code: ErrorCode, late: ErrorCode) -> None:
+async def test_a_batch_that_expires_is_to_be_aborted(name: str, code: ErrorCode, late: ErrorCode) -> None:
     """Whatever its request comes to later."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(delivery_timeout_ms=100) as (one, cluster):
         await begun(one)
         cluster.hold(ProduceRequest)
         first = await one.send("t", b"v", partition=0)
@@ -193,13 +174,10 @@ def test_a_batch_that_expires_is_to_be_aborted(name: str, code: ErrorCode, late:
         await quiet()
         await aborted(one, cluster)
 
-    run(story, delivery_timeout_ms=100)
 
-
-def test_an_abort_that_is_refused_is_fatal() -> None:
+async def test_an_abort_that_is_refused_is_fatal() -> None:
     """testAbortableErrorIsConvertedToFatalErrorDuringAbort: a commit that is refused so is to be aborted."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         await one.send_and_wait("t", b"v", partition=0)
         cluster.fail(EndTxnRequest, E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE)
@@ -211,8 +189,6 @@ def test_an_abort_that_is_refused_is_fatal() -> None:
         assert not isinstance(refused.value, TransactionAbortableError)
         assert state(one) == State.FATAL_ERROR
 
-    run(story)
-
 
 # -- closing -------------------------------------------------------------------------------------------------------------------
 
@@ -221,10 +197,9 @@ def test_an_abort_that_is_refused_is_fatal() -> None:
     ("name", "is_committing"),
     [("testTransactionalRequestsSentOnShutdown", True), ("testIncompleteTransactionAbortOnShutdown", False)],
 )
-def test_a_close_ends_the_open_transaction(name: str, is_committing: bool) -> None:
+async def test_a_close_ends_the_open_transaction(name: str, is_committing: bool) -> None:
     """A commit that is under way ends; else the transaction is aborted, so that no reader waits for its timeout."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         delivery = await one.send("t", b"v", partition=0)
         calls = []
@@ -240,44 +215,36 @@ def test_a_close_ends_the_open_transaction(name: str, is_committing: bool) -> No
         assert ends(cluster) == [is_committing]
         assert (await delivery).offset == 7, "sent before the end"
 
-    run(story)
 
-
-def test_a_close_leaves_what_another_process_ends() -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+async def test_a_close_leaves_what_another_process_ends() -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         await one.send("t", b"v", partition=0)
         await one.leave_transaction_open()
         await one.close()
         assert ends(cluster) == []
 
-    run(story)
-
 
 @pytest.mark.parametrize(
     ("code", "warns"),
     [(E.PRODUCER_FENCED, False), (E.INVALID_PRODUCER_EPOCH, False), (E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, True)],
 )
-def test_a_close_warns_of_a_transaction_that_stays_open(
+async def test_a_close_warns_of_a_transaction_that_stays_open(
     code: ErrorCode, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The coordinator has ended that of a fenced producer."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         await one.send_and_wait("t", b"v", partition=0)
         cluster.fail(EndTxnRequest, code)
         await one.close()
-
-    run(story)
     assert ("was not aborted" in caplog.text) == warns
 
 
 @pytest.mark.parametrize("is_failed", [False, True])
-def test_a_close_without_time(is_failed: bool) -> None:
+async def test_a_close_without_time(is_failed: bool) -> None:
     """testSenderShouldCloseWhenTransactionManagerInErrorState, and without an error: nothing is aborted."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         if is_failed:
             cluster.fail(ProduceRequest, E.PRODUCER_FENCED)
@@ -290,16 +257,13 @@ def test_a_close_without_time(is_failed: bool) -> None:
             await one.close(timeout_ms=0)
         assert ends(cluster) == []
 
-    run(story)
-
 
 # -- batches -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_callback_sends_again_what_expired() -> None:
+async def test_a_callback_sends_again_what_expired() -> None:
     """testAppendInExpiryCallback: all of it in one batch."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, delivery_timeout_ms=500) as (one, cluster):
         cluster.hold(ProduceRequest)
         again: list[asyncio.Task[Delivery]] = []
 
@@ -317,13 +281,13 @@ def test_a_callback_sends_again_what_expired() -> None:
         await one.flush()
         assert [(await delivery).offset for delivery in deliveries] == list(range(7, 17))
 
-    run(story, transactional_id=None, delivery_timeout_ms=500)
 
-
-def test_the_leader_that_a_response_names(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_leader_that_a_response_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """testWhenProduceResponseReturnsWithALeaderShipChangeErrorAndNewLeaderInformation: is tried without the pause."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None, retry_backoff_ms=30_000, retry_backoff_max_ms=30_000) as (
+        one,
+        cluster,
+    ):
         nodes: list[int | None] = []
 
         def named(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
@@ -339,5 +303,3 @@ def test_the_leader_that_a_response_names(monkeypatch: pytest.MonkeyPatch) -> No
         async with asyncio.timeout(5):
             await one.send_and_wait("t", b"v", partition=0)
         assert nodes == [0, 9990]
-
-    run(story, transactional_id=None, retry_backoff_ms=30_000, retry_backoff_max_ms=30_000)

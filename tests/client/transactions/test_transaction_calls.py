@@ -4,7 +4,8 @@ TransactionManagerTest by name."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,23 +22,21 @@ from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitio
 from coterie.wire.messages.transactions.end_txn import EndTxnRequest
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
-from tests.awaiting import quiet, run_in_virtual_time, until
+from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, scripted
+
+pytestmark = pytest.mark.virtual_time
 
 E = ErrorCode
 GROUP = ConsumerGroupMetadata("g", 5, "member", "instance")
 One = Producer[bytes, bytes]
-Story = Callable[[One, ScriptedCluster], Awaitable[None]]
 
 
-def run(story: Story, **settings: Any) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            producer, cluster = scripted(**settings)
-            async with producer:
-                await story(producer, cluster)
-
-    run_in_virtual_time(bounded())
+@asynccontextmanager
+async def transacting(**settings: Any) -> AsyncIterator[tuple[One, ScriptedCluster]]:
+    producer, cluster = scripted(**settings)
+    async with asyncio.timeout(20), producer:
+        yield producer, cluster
 
 
 async def begun(one: One) -> None:
@@ -87,8 +86,8 @@ NOT_READY = [
 
 
 @pytest.mark.parametrize(("names", "state", "text"), NOT_READY, ids=[row[1] for row in NOT_READY])
-def test_records_are_taken_only_in_a_transaction(names: str, state: str, text: str) -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+async def test_records_are_taken_only_in_a_transaction(names: str, state: str, text: str) -> None:
+    async with transacting() as (one, cluster):
         if state == "ready":
             await one.init_transactions()
         elif state != "new":
@@ -102,44 +101,33 @@ def test_records_are_taken_only_in_a_transaction(names: str, state: str, text: s
         if state == "abortable":
             await one.abort_transaction()
 
-    run(story)
 
-
-def test_a_producer_without_transactions_takes_records_at_once() -> None:
+async def test_a_producer_without_transactions_takes_records_at_once() -> None:
     """testFailIfNotReadyForSendIdempotentProducer"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(transactional_id=None) as (one, cluster):
         cluster.known.features_received({"transaction.version": 2}, 1)
         one._sender.machine.identified((7, 0), 0)
         assert (await one.send_and_wait("t", b"v", partition=0)).offset == 7
 
-    run(story, transactional_id=None)
 
-
-def test_init_is_called_once() -> None:
+async def test_init_is_called_once() -> None:
     """testInitializeTransactionsTwiceRaisesError"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await one.init_transactions()
         with pytest.raises(KafkaError, match="init_transactions was called already"):
             await one.init_transactions()
         assert cluster.kinds() == ["InitProducerId"]
 
-    run(story)
 
-
-def test_a_call_that_is_refused_changes_nothing() -> None:
+async def test_a_call_that_is_refused_changes_nothing() -> None:
     """testForegroundInvalidStateTransitionIsRecoverable"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         with pytest.raises(KafkaError, match="INVALID_TXN_STATE"):
             await one.abort_transaction()
         await begun(one)
         await one.send_and_wait("t", b"v", partition=1)
         await one.commit_transaction()
         assert cluster.kinds() == ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
-
-    run(story)
 
 
 FENCED: list[tuple[str, type[Message], ErrorCode]] = [
@@ -160,10 +148,9 @@ FENCED: list[tuple[str, type[Message], ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("name", "kind", "code"), FENCED, ids=[row[0] for row in FENCED])
-def test_a_producer_that_was_replaced(name: str, kind: type[Message], code: ErrorCode) -> None:
+async def test_a_producer_that_was_replaced(name: str, kind: type[Message], code: ErrorCode) -> None:
     """What was not sent fails with the same error, and so does every call afterwards."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(kind, code)
         cluster.hold(kind)
@@ -184,21 +171,16 @@ def test_a_producer_that_was_replaced(name: str, kind: type[Message], code: Erro
         assert [type(error) for _, error in await every_call(one)] == [ProducerFencedError] * 6
         assert [kind for kind in cluster.kinds() if kind == "Produce"] == ["Produce"] * (kind is EndTxnRequest)
 
-    run(story)
 
-
-def test_offsets_of_a_member_need_a_broker_that_checks_it() -> None:
+async def test_offsets_of_a_member_need_a_broker_that_checks_it() -> None:
     """testSendOffsetWithGroupMetadataFailAsAutoDowngradeTxnCommitNotEnabled"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         cluster.newest[TxnOffsetCommitRequest] = 2
         await begun(one)
         with pytest.raises(UnsupportedVersionError):
             await one.send_offsets_to_transaction({("t", 0): 1, ("t", 1): 1}, GROUP)
         with pytest.raises(UnsupportedVersionError):
             await one.abort_transaction()
-
-    run(story)
 
 
 # -- a caller that gives up --------------------------------------------------------------------------------------------------
@@ -214,11 +196,10 @@ async def given_up(call: Awaitable[None], until_requested: Callable[[], bool]) -
 
 @pytest.mark.parametrize("name", ["Abort", "Commit", "Init"])
 @pytest.mark.parametrize("has_response", [True, False], ids=["after its end", "before its end"])
-def test_a_call_that_was_given_up_is_called_again(name: str, has_response: bool) -> None:
+async def test_a_call_that_was_given_up_is_called_again(name: str, has_response: bool) -> None:
     """testRetryAbortTransactionAfterTimeout, testRetryCommitTransactionAfterTimeout, testRetryInitTransactionsAfterTimeout:
     nothing is sent again, and no other call is allowed before."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         calls = {"Abort": one.abort_transaction, "Commit": one.commit_transaction, "Init": one.init_transactions}
         kind = InitProducerIdRequest if name == "Init" else EndTxnRequest
         if name != "Init":
@@ -242,14 +223,11 @@ def test_a_call_that_was_given_up_is_called_again(name: str, has_response: bool)
             await calls[name]()
         one.begin_transaction()
 
-    run(story)
-
 
 @pytest.mark.parametrize("name", ["abort", "commit"])
-def test_an_end_whose_caller_gives_up_while_records_are_in_flight_has_begun(name: str) -> None:
+async def test_an_end_whose_caller_gives_up_while_records_are_in_flight_has_begun(name: str) -> None:
     """As Kafka's beginCommit: no other call is allowed, and the end goes out once the records have their results."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         calls = {"abort": one.abort_transaction, "commit": one.commit_transaction}
         await begun(one)
         cluster.hold(ProduceRequest)
@@ -265,14 +243,11 @@ def test_an_end_whose_caller_gives_up_while_records_are_in_flight_has_begun(name
         assert [r.committed for r in cluster.requested if isinstance(r, EndTxnRequest)] == [name == "commit"]
         one.begin_transaction()
 
-    run(story)
-
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-def test_a_block_that_is_left_during_its_commit_commits(is_cancelled: bool) -> None:
+async def test_a_block_that_is_left_during_its_commit_commits(is_cancelled: bool) -> None:
     """Also where max.block.ms is over: neither aborts what has begun to be committed."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(**{} if is_cancelled else {"max_block_ms": 200}) as (one, cluster):
         await one.init_transactions()
         cluster.hold(ProduceRequest)
 
@@ -290,8 +265,6 @@ def test_a_block_that_is_left_during_its_commit_commits(is_cancelled: bool) -> N
         await one.commit_transaction()
         assert [r.committed for r in cluster.requested if isinstance(r, EndTxnRequest)] == [True]
 
-    run(story, **{} if is_cancelled else {"max_block_ms": 200})
-
 
 @pytest.mark.parametrize(
     ("name", "first", "second"),
@@ -302,10 +275,9 @@ def test_a_block_that_is_left_during_its_commit_commits(is_cancelled: bool) -> N
         ("testRetryCommitTransactionAfterAbortTimeout", "abort", "commit"),
     ],
 )
-def test_an_end_whose_response_is_lost(name: str, first: str, second: str) -> None:
+async def test_an_end_whose_response_is_lost(name: str, first: str, second: str) -> None:
     """It is sent again to a coordinator that is looked up, and only the same call waits for it."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         calls = {"abort": one.abort_transaction, "commit": one.commit_transaction}
         await begun(one)
         await one.send_and_wait("t", b"v", partition=0)
@@ -321,14 +293,11 @@ def test_an_end_whose_response_is_lost(name: str, first: str, second: str) -> No
         assert type(cluster.requested[-2]).__name__ == "FindCoordinatorRequest"
         one.begin_transaction()
 
-    run(story)
-
 
 @pytest.mark.parametrize("kind", [ProduceRequest, EndTxnRequest], ids=["its records", "its end"])
-def test_a_producer_that_is_closed_during_a_commit(kind: type[Message]) -> None:
+async def test_a_producer_that_is_closed_during_a_commit(kind: type[Message]) -> None:
     """testSenderShutdownWithPendingTransactions: the commit ends first."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         delivery = await one.send("t", b"v", partition=0)
         calls = [asyncio.create_task(one.commit_transaction())]
@@ -342,5 +311,3 @@ def test_a_producer_that_is_closed_during_a_commit(kind: type[Message]) -> None:
             cluster.release(held)
         await asyncio.gather(*calls)
         assert (await delivery).offset == 7
-
-    run(story)

@@ -18,7 +18,9 @@ from coterie.wire.messages.logs.produce import ProduceRequest
 from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster
-from tests.client.transactions.test_transaction_calls import One, begun, run
+from tests.client.transactions.test_transaction_calls import One, begun, transacting
+
+pytestmark = pytest.mark.virtual_time
 
 E = ErrorCode
 INIT, ADD, PRODUCE, END = "InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"
@@ -61,11 +63,10 @@ async def next_transaction(one: One, cluster: ScriptedCluster) -> tuple[int, int
 
 
 @pytest.mark.parametrize("linger_ms", [0, 60_000], ids=["in flight", "unsent"])
-def test_a_commit_follows_the_records(linger_ms: int) -> None:
+async def test_a_commit_follows_the_records(linger_ms: int) -> None:
     """testEndTxnNotSentIfIncompleteBatches, testCommitTransactionWithInFlightProduceRequest and, of records that still linger,
     testFlushPendingPartitionsOnCommit, testCommitTransactionWithUnsentProduceRequest"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(linger_ms=linger_ms) as (one, cluster):
         await begun(one)
         cluster.hold(ProduceRequest)
         delivery = await one.send("t", b"v", partition=0)
@@ -80,13 +81,10 @@ def test_a_commit_follows_the_records(linger_ms: int) -> None:
         assert (await delivery).offset == 7
         assert cluster.kinds() == [INIT, ADD, PRODUCE, END]
 
-    run(story, linger_ms=linger_ms)
 
-
-def test_a_partition_that_comes_later_is_added_by_itself() -> None:
+async def test_a_partition_that_comes_later_is_added_by_itself() -> None:
     """testMultipleAddPartitionsPerForOneProduce"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.hold(ProduceRequest)
         first = await one.send("t", b"v", partition=0)
@@ -100,32 +98,26 @@ def test_a_partition_that_comes_later_is_added_by_itself() -> None:
         assert added == [[0], [1]]
         await one.commit_transaction()
 
-    run(story)
 
-
-def test_a_partition_is_added_again_where_it_is_unknown() -> None:
+async def test_a_partition_is_added_again_where_it_is_unknown() -> None:
     """testHandlingOfUnknownTopicPartitionErrorOnAddPartitions"""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(AddPartitionsToTxnRequest, E.UNKNOWN_TOPIC_OR_PARTITION)
         assert (await one.send_and_wait("t", b"v", partition=0)).offset == 7
         assert cluster.kinds() == [INIT, ADD, ADD, PRODUCE]
         await one.commit_transaction()
 
-    run(story)
-
 
 # -- partitions that are refused ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_committing", [False, True])
-def test_partitions_that_may_not_be_written(is_committing: bool) -> None:
+async def test_partitions_that_may_not_be_written(is_committing: bool) -> None:
     """testTopicAuthorizationFailureInAddPartitions, testRecoveryFromAbortableErrorTransactionNotStarted, and with a commit
     under way testCommitWithTopicAuthorizationFailureInAddPartitionsInFlight: no record is sent, there is nothing to abort at
     the coordinator, and the next transaction goes on in the same epoch."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(AddPartitionsToTxnRequest, E.TOPIC_AUTHORIZATION_FAILED)
         cluster.hold(AddPartitionsToTxnRequest)
@@ -143,13 +135,10 @@ def test_partitions_that_may_not_be_written(is_committing: bool) -> None:
         assert state(one) == State.READY
         assert await next_transaction(one, cluster) == (0, 0)
 
-    run(story)
 
-
-def test_another_partition_of_the_transaction_is_refused() -> None:
+async def test_another_partition_of_the_transaction_is_refused() -> None:
     """testRecoveryFromAbortableErrorTransactionStarted: what waits fails with it, for the partition that takes part too."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(linger_ms=60_000, batch_size=100) as (one, cluster):
         await begun(one)
         first = await one.send("t", b"v", partition=0)
         await one.flush()
@@ -166,15 +155,12 @@ def test_another_partition_of_the_transaction_is_refused() -> None:
         one.begin_transaction()
         await one.commit_transaction()
 
-    run(story, linger_ms=60_000, batch_size=100)
-
 
 @pytest.mark.parametrize("code", [E.REQUEST_TIMED_OUT, E.NOT_LEADER_OR_FOLLOWER])
-def test_what_was_sent_is_repeated_although_the_transaction_failed(code: ErrorCode) -> None:
+async def test_what_was_sent_is_repeated_although_the_transaction_failed(code: ErrorCode) -> None:
     """testRecoveryFromAbortableErrorProduceRequestInRetry, resendFailedProduceRequestAfterAbortableError,
     testAllowDrainInAbortableErrorState: only so its numbers are known to be in the log."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(ProduceRequest, code)
         cluster.hold(ProduceRequest)
@@ -190,8 +176,6 @@ def test_what_was_sent_is_repeated_although_the_transaction_failed(code: ErrorCo
         assert cluster.kinds() == [INIT, ADD, PRODUCE, ADD, PRODUCE, END]
         assert await next_transaction(one, cluster) == (0, 1)
 
-    run(story)
-
 
 # -- batches that fail --------------------------------------------------------------------------------------------------------
 
@@ -205,10 +189,9 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("names", "code"), FAILURES, ids=[code.name for _, code in FAILURES])
-def test_a_batch_that_fails(names: str, code: ErrorCode) -> None:
+async def test_a_batch_that_fails(names: str, code: ErrorCode) -> None:
     """The transaction cannot be committed; once it is aborted, the numbers begin at 0 under the next epoch."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         for _ in range(2):
             await one.send_and_wait("t", b"v", partition=0)
@@ -221,13 +204,10 @@ def test_a_batch_that_fails(names: str, code: ErrorCode) -> None:
         assert state(one) == State.READY
         assert await next_transaction(one, cluster) == (1, 0)
 
-    run(story)
 
-
-def test_a_coordinator_that_has_forgotten_the_producer() -> None:
+async def test_a_coordinator_that_has_forgotten_the_producer() -> None:
     """testFatalErrorWhenProduceResponseWithInvalidPidMapping: of version 2, where a leader asks it."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         cluster.known.features_received({"transaction.version": 2}, 1)
         await begun(one)
         cluster.fail(ProduceRequest, E.INVALID_PRODUCER_ID_MAPPING)
@@ -235,16 +215,13 @@ def test_a_coordinator_that_has_forgotten_the_producer() -> None:
         assert state(one) == State.FATAL_ERROR
         assert cluster.kinds() == [INIT, PRODUCE]
 
-    run(story)
-
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_batches_that_are_given_up(level: int) -> None:
+async def test_batches_that_are_given_up(level: int) -> None:
     """testTransitionToAbortableErrorOnBatchExpiry, testTransitionToAbortableErrorOnMultipleBatchExpiry,
     testMaybeResolveSequencesTransactionalProducer, testDropCommitOnBatchExpiry, testBumpTransactionalEpochOnTimeout: one in
     flight, and one that waits for it."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting(delivery_timeout_ms=50, max_in_flight_requests_per_connection=1) as (one, cluster):
         cluster.known.features_received({"transaction.version": level}, 1)
         await begun(one)
         for partition in range(2):
@@ -265,11 +242,9 @@ def test_batches_that_are_given_up(level: int) -> None:
         cluster.release(ProduceRequest)
         assert await next_transaction(one, cluster) == (1, 0)
 
-    run(story, delivery_timeout_ms=50, max_in_flight_requests_per_connection=1)
 
-
-def test_what_still_lingers_fails_with_the_batch_for_which_the_transaction_is_aborted() -> None:
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+async def test_what_still_lingers_fails_with_the_batch_for_which_the_transaction_is_aborted() -> None:
+    async with transacting(linger_ms=60_000, batch_size=100) as (one, cluster):
         await begun(one)
         cluster.fail(ProduceRequest, E.TOPIC_AUTHORIZATION_FAILED)
         failed = [await one.send("t", b"a full batch" * 20, partition=0) for _ in range(2)]
@@ -279,16 +254,13 @@ def test_what_still_lingers_fails_with_the_batch_for_which_the_transaction_is_ab
         assert await code_of(lingering) == E.TOPIC_AUTHORIZATION_FAILED
         assert cluster.kinds() == [INIT, ADD, PRODUCE, END, INIT]
 
-    run(story, linger_ms=60_000, batch_size=100)
-
 
 # -- aborts -------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_abort_before_anything_is_sent() -> None:
+async def test_an_abort_before_anything_is_sent() -> None:
     """testCancelUnsentAddPartitionsAndProduceOnAbort: the records fail, and there is nothing to abort at the coordinator."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         delivery = await one.send("t", b"v", partition=0)
         await one.abort_transaction()
@@ -299,13 +271,10 @@ def test_an_abort_before_anything_is_sent() -> None:
         assert cluster.kinds() == [INIT]
         assert await next_transaction(one, cluster) == (0, 0)
 
-    run(story)
 
-
-def test_an_abort_while_a_partition_is_being_added() -> None:
+async def test_an_abort_while_a_partition_is_being_added() -> None:
     """testAbortResendsAddPartitionErrorIfRetried: it may take part, so it is added for certain, and then aborted."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(AddPartitionsToTxnRequest, E.UNKNOWN_TOPIC_OR_PARTITION)
         cluster.hold(AddPartitionsToTxnRequest)
@@ -318,8 +287,6 @@ def test_an_abort_while_a_partition_is_being_added() -> None:
         assert await code_of(delivery) == E.INVALID_TXN_STATE
         assert cluster.kinds() == [INIT, ADD, ADD, END]
 
-    run(story)
-
 
 @pytest.mark.parametrize(
     ("name", "code", "is_delivered"),
@@ -328,10 +295,9 @@ def test_an_abort_while_a_partition_is_being_added() -> None:
         ("testAbortableErrorWhileAbortInProgress", E.OUT_OF_ORDER_SEQUENCE_NUMBER, False),
     ],
 )
-def test_an_abort_while_a_record_is_in_flight(name: str, code: ErrorCode, is_delivered: bool) -> None:
+async def test_an_abort_while_a_record_is_in_flight(name: str, code: ErrorCode, is_delivered: bool) -> None:
     """The abort waits for its result, and succeeds whatever it is."""
-
-    async def story(one: One, cluster: ScriptedCluster) -> None:
+    async with transacting() as (one, cluster):
         await begun(one)
         cluster.fail(ProduceRequest, code)
         cluster.hold(ProduceRequest)
@@ -351,5 +317,3 @@ def test_an_abort_while_a_record_is_in_flight(name: str, code: ErrorCode, is_del
             assert cluster.kinds() == [INIT, ADD, PRODUCE, END, INIT]
         assert state(one) == State.READY
         assert await next_transaction(one, cluster) == ((0, 1) if is_delivered else (1, 0))
-
-    run(story)

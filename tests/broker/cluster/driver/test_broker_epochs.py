@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -24,14 +23,6 @@ from tests.awaiting import until
 from tests.broker.cluster.harness import ORDERS, Cluster, RunningBroker, running
 
 
-def run(story: Callable[[Cluster], Awaitable[None]], brokers: int = 2) -> None:
-    async def with_cluster() -> None:
-        async with running(brokers=brokers) as cluster:
-            await story(cluster)
-
-    asyncio.run(with_cluster())
-
-
 def registered_epoch(cluster: Cluster, broker: int) -> int:
     """As ZooKeeper has it: the transaction that made the broker's node."""
     node = cluster.zookeeper.apply(Read(paths.broker(broker)))
@@ -39,10 +30,9 @@ def registered_epoch(cluster: Cluster, broker: int) -> int:
     return node.created
 
 
-def test_a_broker_knows_its_epoch() -> None:
+async def test_a_broker_knows_its_epoch() -> None:
     """testReplicaManagerBrokerEpochMatchesWithZk; also after a restart."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running(brokers=2) as cluster:
         await cluster.controller()
         first = registered_epoch(cluster, 2)
         for number, broker in cluster.brokers.items():
@@ -50,8 +40,6 @@ def test_a_broker_knows_its_epoch() -> None:
         await cluster.brokers[2].stop()
         await cluster.brokers[2].start()
         assert cluster.brokers[2].member.manager.replicas.broker_epoch == registered_epoch(cluster, 2) > first
-
-    run(story)
 
 
 def receive(broker: RunningBroker, request: ControlRequest) -> Pending:
@@ -76,11 +64,10 @@ def receive(broker: RunningBroker, request: ControlRequest) -> Pending:
         pytest.param(1, id="testControlRequestWithNewerBrokerEpoch"),
     ],
 )
-def test_control_request_with_broker_epoch(ahead: int) -> None:
+async def test_control_request_with_broker_epoch(ahead: int) -> None:
     """Broker 2 is to lead, is told of it, and loses its replica. A newer epoch is of a registration that the broker does not
     know of yet: Kafka's carries the request out at once, here it waits for that moment, when all roles end."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running(brokers=2) as cluster:
         cluster.create_topic({0: (1, 2)})
         await cluster.leader()
         await until(lambda: ORDERS in cluster.brokers[2].broker.cluster.states, "the metadata of broker 2")
@@ -109,13 +96,12 @@ def test_control_request_with_broker_epoch(ahead: int) -> None:
         stopped = {ORDERS: StoppedReplica(2, delete=True)}
         await respond(StopReplica(*sender(), stopped), lambda: ORDERS not in broker.storage.logs)
 
-    run(story)
 
-
-def test_handle_illegal_state_exception(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_handle_illegal_state_exception(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """testHandleIllegalStateException: a defect of the controller ends its broker, and another broker is elected."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running(brokers=3) as cluster:
         first = await cluster.controller()
         epoch = first.member.manager.replicas.controller_epoch
         failures: list[Exception] = []
@@ -134,5 +120,3 @@ def test_handle_illegal_state_exception(monkeypatch: pytest.MonkeyPatch, caplog:
         second = await cluster.controller(not_of=first.number)
         await until(lambda: second.member.manager.replicas.controller_epoch == epoch + 1, "the next epoch")
         await cluster.leader(not_of=first.number)
-
-    run(story, brokers=3)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 from coterie.broker.cluster.peers.connection import M, PeerConnection
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -20,15 +17,7 @@ from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from tests.awaiting import until
-from tests.broker.cluster.harness import ORDERS, Cluster, RunningBroker, running
-
-
-def run(story: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def with_cluster() -> None:
-        async with running() as cluster:
-            await story(cluster)
-
-    asyncio.run(with_cluster())
+from tests.broker.cluster.harness import ORDERS, RunningBroker, running
 
 
 async def request(broker: RunningBroker, message: Message, response: type[M], version: int) -> M:
@@ -46,8 +35,8 @@ async def reassign(broker: RunningBroker, replicas: list[int] | None) -> AlterPa
     return await request(broker, message, AlterPartitionReassignmentsResponse, 0)
 
 
-def test_a_partition_moves_to_another_broker() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_a_partition_moves_to_another_broker() -> None:
+    async with running() as cluster:
         cluster.create_topic({0: (1, 2)})
         leader = await cluster.leader()
         for value in range(10):
@@ -62,13 +51,10 @@ def test_a_partition_moves_to_another_broker() -> None:
         listed = await request(controller, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse, 0)
         assert (listed.error_code, listed.topics) == (ErrorCode.NONE, [])
 
-    run(story)
 
-
-def test_a_reassignment_that_cannot_end_is_listed_and_cancelled() -> None:
+async def test_a_reassignment_that_cannot_end_is_listed_and_cancelled() -> None:
     """The new replica cannot reach its leader."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running() as cluster:
         controller = await cluster.controller()
         one, other = (broker.number for broker in cluster.live() if broker is not controller)
         cluster.create_topic({0: (one,)})
@@ -82,11 +68,9 @@ def test_a_reassignment_that_cannot_end_is_listed_and_cancelled() -> None:
         assert (await reassign(controller, None)).responses[0].partitions[0].error_code == ErrorCode.NONE
         assert (await request(controller, message, ListPartitionReassignmentsResponse, 0)).topics == []
 
-    run(story)
 
-
-def test_the_preferred_leader_is_elected() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_the_preferred_leader_is_elected() -> None:
+    async with running() as cluster:
         cluster.create_topic({0: (1, 2, 3)})
         first = await cluster.leader()
         await first.stop()
@@ -109,11 +93,9 @@ def test_the_preferred_leader_is_elected() -> None:
         again = await request(controller, ElectLeadersRequest(0, None), ElectLeadersResponse, 2)
         assert again.replica_election_results == []
 
-    run(story)
 
-
-def test_other_brokers_are_not_the_controller() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_other_brokers_are_not_the_controller() -> None:
+    async with running() as cluster:
         cluster.create_topic({0: (1, 2)})
         await cluster.leader()
         controller = await cluster.controller()
@@ -128,5 +110,3 @@ def test_other_brokers_are_not_the_controller() -> None:
         ]
         listed = await request(other, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse, 0)
         assert listed.error_code == ErrorCode.NOT_CONTROLLER
-
-    run(story)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.connection import PeerConnection
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.controller import encoding
@@ -18,21 +16,13 @@ from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest, Le
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.awaiting import quiet, until
-from tests.broker.cluster.harness import CONFIG, ORDERS, Cluster, RunningBroker, running
+from tests.broker.cluster.harness import CONFIG, ORDERS, RunningBroker, running
 
 LONG_WAIT = replace(CONFIG, replica_fetch_wait_max_ms=60_000)
 
 
-def run(story: Callable[[Cluster], Awaitable[None]], config: ClusterConfig = CONFIG) -> None:
-    async def with_cluster() -> None:
-        async with running(config) as cluster:
-            await story(cluster)
-
-    asyncio.run(with_cluster())
-
-
-def test_a_request_of_the_controller_is_repeated_until_it_arrives() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_a_request_of_the_controller_is_repeated_until_it_arrives() -> None:
+    async with running() as cluster:
         controller = await cluster.controller()
         other = next(broker for broker in cluster.live() if broker is not controller)
         cluster.network.separate(controller.number, other.number)
@@ -43,11 +33,9 @@ def test_a_request_of_the_controller_is_repeated_until_it_arrives() -> None:
         cluster.network.cut.clear()
         await until(other.leads, "a leader")
 
-    run(story)
 
-
-def test_a_response_has_no_more_bytes_than_requested() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_a_response_has_no_more_bytes_than_requested() -> None:
+    async with running() as cluster:
         cluster.create_topic(dict.fromkeys(range(3), (1, 2, 3)))
         for number in range(3):
             leader = await cluster.leader(("orders", number))
@@ -64,13 +52,10 @@ def test_a_response_has_no_more_bytes_than_requested() -> None:
         connection.close()
         assert [len(row.records or b"") for row in response.responses[0].partitions] == [400, 100, 0]
 
-    run(story)
 
-
-def test_what_an_old_leader_still_sends_is_passed_over() -> None:
+async def test_what_an_old_leader_still_sends_is_passed_over() -> None:
     """The response to a fetch that waited comes when its follower leads itself."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running(LONG_WAIT) as cluster:
         cluster.create_topic({0: (1, 2)})
         old, new = await cluster.leader(), cluster.brokers[2]
         await old.append(b"0")
@@ -84,8 +69,6 @@ def test_what_an_old_leader_still_sends_is_passed_over() -> None:
         await until(lambda: not new.member.fetchers._running, "the end of the fetcher")
         assert new.log().values == [b"0"]
 
-    run(story, LONG_WAIT)
-
 
 class Hesitant(RunningBroker):
     """Opens its session when it is let."""
@@ -97,8 +80,8 @@ class Hesitant(RunningBroker):
         return await super()._open_session(events)
 
 
-def test_a_request_before_the_registration_waits_for_it() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_a_request_before_the_registration_waits_for_it() -> None:
+    async with running() as cluster:
         late = cluster.brokers[4] = Hesitant(cluster, 4)
         late.may_register = asyncio.Event()
         starting = asyncio.ensure_future(late.start())
@@ -114,13 +97,10 @@ def test_a_request_before_the_registration_waits_for_it() -> None:
         assert (await early).error_code == ErrorCode.STALE_BROKER_EPOCH
         connection.close()
 
-    run(story)
 
-
-def test_a_broker_that_registers_again_has_no_role_until_it_is_given_one() -> None:
+async def test_a_broker_that_registers_again_has_no_role_until_it_is_given_one() -> None:
     """A request for the new registration may come before the broker knows of it: it waits."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running() as cluster:
         cluster.create_topic({0: (1, 2, 3)})
         leader = await cluster.leader()
         member, partition = leader.member, ORDERS
@@ -140,5 +120,3 @@ def test_a_broker_that_registers_again_has_no_role_until_it_is_given_one() -> No
         member.control.registered()
         assert isinstance(leader.role(), Follower)
         assert isinstance(pending.response, LeaderAndIsrResponse)
-
-    run(story)

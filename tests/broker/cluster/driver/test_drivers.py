@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -13,21 +12,13 @@ from coterie.replication.states import ReplicaError, ReplicaRefusal
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from tests.awaiting import until
-from tests.broker.cluster.harness import CONFIG, ORDERS, Cluster, running
+from tests.broker.cluster.harness import CONFIG, ORDERS, running
 
 ALL = {0: (1, 2, 3)}
 
 
-def run(story: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def with_cluster() -> None:
-        async with running() as cluster:
-            await story(cluster)
-
-    asyncio.run(with_cluster())
-
-
-def test_brokers_register_and_elect_one_controller() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_brokers_register_and_elect_one_controller() -> None:
+    async with running() as cluster:
         controller = await cluster.controller()
         await until(lambda: {b.broker.cluster.controller_id for b in cluster.live()} == {controller.number})
         for broker in cluster.live():
@@ -37,11 +28,9 @@ def test_brokers_register_and_elect_one_controller() -> None:
             }
         assert len([b for b in cluster.live() if b.member.driver.is_controller]) == 1
 
-    run(story)
 
-
-def test_replicas_become_equal_and_appends_wait_for_the_isr() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_replicas_become_equal_and_appends_wait_for_the_isr() -> None:
+    async with running() as cluster:
         cluster.create_topic({0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)})
         for number in range(3):
             leader = await cluster.leader(("orders", number))
@@ -53,8 +42,6 @@ def test_replicas_become_equal_and_appends_wait_for_the_isr() -> None:
             await cluster.until_equal(1, 2, 3, partition=("orders", number))
         states = [b.broker.cluster.states["orders", 1] for b in cluster.live()]
         assert [(s.leader, s.isr, s.replicas) for s in states] == [(2, (2, 3, 1), (2, 3, 1))] * 3
-
-    run(story)
 
 
 async def test_a_waiting_fetch_is_answered_by_an_append() -> None:
@@ -81,8 +68,8 @@ async def test_large_logs_come_in_pieces() -> None:
             await cluster.until_equal(1, 2, 3, partition=("orders", number))
 
 
-def test_the_leader_dies_and_comes_back() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_the_leader_dies_and_comes_back() -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         first = await cluster.leader()
         for value in range(5):
@@ -100,11 +87,9 @@ def test_the_leader_dies_and_comes_back() -> None:
         assert first.log().values == [b"0", b"1", b"2", b"3", b"4", b"after"]
         assert not first.leads()
 
-    run(story)
 
-
-def test_what_only_the_old_leader_has_is_truncated() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_what_only_the_old_leader_has_is_truncated() -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         first = await cluster.leader()
         await first.append(b"kept")
@@ -120,11 +105,9 @@ def test_what_only_the_old_leader_has_is_truncated() -> None:
         await cluster.until_equal(1, 2, 3)
         assert [b.log().values for b in cluster.live()] == [[b"kept", b"instead"]] * 3
 
-    run(story)
 
-
-def test_the_isr_shrinks_and_expands() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_the_isr_shrinks_and_expands() -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         leader = await cluster.leader()
         cluster.network.separate(3, 1, 2)
@@ -137,11 +120,9 @@ def test_the_isr_shrinks_and_expands() -> None:
         # The controller's UpdateMetadata follows the notification of the change.
         await until(lambda: all(set(b.broker.cluster.states[ORDERS].isr) == {1, 2, 3} for b in cluster.live()))
 
-    run(story)
 
-
-def test_too_few_replicas_refuse_an_append() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_too_few_replicas_refuse_an_append() -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         await cluster.leader()
         await cluster.brokers[2].kill()
@@ -157,11 +138,9 @@ def test_too_few_replicas_refuse_an_append() -> None:
 
         await until(refused, "NOT_ENOUGH_REPLICAS")
 
-    run(story)
 
-
-def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         first = await cluster.leader()
         await first.append(b"0")
@@ -177,13 +156,10 @@ def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
         await until(lambda: cluster.isr() == {1, 2, 3}, "the ISR to be whole")
         await cluster.until_equal(1, 2, 3)
 
-    run(story)
 
-
-def test_a_broker_that_lost_power_leaves_the_isr_and_joins_again() -> None:
+async def test_a_broker_that_lost_power_leaves_the_isr_and_joins_again() -> None:
     """With min.insync.replicas=2 nobody else takes it out; its leader learns of it by UpdateMetadata."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running() as cluster:
         cluster.create_topic({0: (1, 2)})
         leader = await cluster.leader()
         await leader.append(b"0")
@@ -202,11 +178,9 @@ def test_a_broker_that_lost_power_leaves_the_isr_and_joins_again() -> None:
         await leader.append(b"1")
         await cluster.until_equal(1, 2)
 
-    run(story)
 
-
-def test_another_controller_goes_on() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_another_controller_goes_on() -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         first = await cluster.controller()
         epoch = first.member.manager.replicas.controller_epoch
@@ -218,13 +192,10 @@ def test_another_controller_goes_on() -> None:
         await leader.append(b"0", ("later", 0))
         assert second.member.manager.replicas.controller_epoch == epoch + 1
 
-    run(story)
 
-
-def test_a_leader_that_is_cut_off_changes_nothing() -> None:
+async def test_a_leader_that_is_cut_off_changes_nothing() -> None:
     """From ZooKeeper and from the others: it goes on as a leader, and acknowledges nothing."""
-
-    async def story(cluster: Cluster) -> None:
+    async with running() as cluster:
         cluster.create_topic(ALL)
         first = await cluster.leader()
         await first.append(b"0")
@@ -244,11 +215,9 @@ def test_a_leader_that_is_cut_off_changes_nothing() -> None:
         await cluster.until_equal(1, 2, 3)
         assert first.log().values == [b"0", b"1"]
 
-    run(story)
 
-
-def test_older_epochs_of_controller_and_broker_are_refused() -> None:
-    async def story(cluster: Cluster) -> None:
+async def test_older_epochs_of_controller_and_broker_are_refused() -> None:
+    async with running() as cluster:
         broker = cluster.brokers[1]
         await cluster.controller()
         replicas = broker.member.manager.replicas
@@ -266,5 +235,3 @@ def test_older_epochs_of_controller_and_broker_are_refused() -> None:
             assert response.error_code == code
         connection.close()
         assert len(view.live) == 3
-
-    run(story)

@@ -15,10 +15,9 @@ from coterie.broker.storage.topics import Topics
 from coterie.client import KafkaError
 from coterie.client.admin.admin import Admin
 from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper.operations import Operation
-from tests.broker.cluster.brokers_in_memory import TOPIC, create, run
+from tests.broker.cluster.brokers_in_memory import TOPIC, clustered, create
 
 
 async def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,13 +41,11 @@ async def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogC
     changes.close()
 
 
-def test_no_topic_is_deleted_where_that_is_disabled() -> None:
-    async def story(cluster: ClusterBrokers) -> None:
+async def test_no_topic_is_deleted_where_that_is_disabled() -> None:
+    async with clustered(settings={"delete.topic.enable": "false"}) as cluster:
         await create(cluster)
         for broker in cluster.live():
             async with Admin({"bootstrap.servers": f"{broker.host}:{broker.port}"}) as admin:
                 with pytest.raises(KafkaError, match="TOPIC_DELETION_DISABLED"):
                     await admin.delete_topic(TOPIC)
                 assert TOPIC in await admin.describe_topics([TOPIC])
-
-    run(story, settings={"delete.topic.enable": "false"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -39,7 +40,7 @@ from coterie.wire.messages.transactions.write_txn_markers import (
 )
 from tests.awaiting import quiet
 from tests.broker.cluster.replicas.test_replicated_writes import ME, OTHER, announced, fetched, follow, lead
-from tests.broker.connections.test_server import FAST, run
+from tests.broker.connections.test_server import FAST
 
 ID, DATA = "ledger", ("orders", 0)
 PREPARED = Transaction(ID, 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({DATA}), 5, 5, client_transaction_version=2)
@@ -110,16 +111,14 @@ async def started(log: Transaction | None = None) -> Coordinating:
     return one
 
 
-def story_of(log: Transaction | None, story: Callable[[Coordinating], Any]) -> None:
-    async def whole() -> None:
-        one = await started(log)
-        try:
-            await story(one)
-        finally:
-            one.coordinator.close()
-            await one.broker.stop()
-
-    run(whole)
+@asynccontextmanager
+async def coordinating(log: Transaction | None) -> AsyncIterator[Coordinating]:
+    one = await started(log)
+    try:
+        yield one
+    finally:
+        one.coordinator.close()
+        await one.broker.stop()
 
 
 NAMES = {
@@ -135,8 +134,8 @@ NAMES = {
 
 
 @pytest.mark.parametrize("code", NAMES)
-def test_who_is_not_the_coordinator_and_who_is_not_yet(code: ErrorCode) -> None:
-    async def story(one: Coordinating) -> None:
+async def test_who_is_not_the_coordinator_and_who_is_not_yet(code: ErrorCode) -> None:
+    async with coordinating(None) as one:
         is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if is_loading:
             one.lead()
@@ -160,13 +159,10 @@ def test_who_is_not_the_coordinator_and_who_is_not_yet(code: ErrorCode) -> None:
         else:
             assert one.coordinator.every_transaction() == []
 
-    story_of(None, story)
 
-
-def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:
+async def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:
     """Otherwise the markers of a decision might be out that the next leader has never seen; Apache Kafka does not wait."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(PREPARED) as one:
         leader = one.lead()
         await quiet()
         assert one.peers.sent == []
@@ -176,13 +172,10 @@ def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:
         ((broker, message, _),) = one.peers.sent
         assert (broker, message.markers[0].producer_id, message.markers[0].coordinator_epoch) == (OTHER, 7, 1)
 
-    story_of(PREPARED, story)
 
-
-def test_a_partition_that_the_view_lacks_is_looked_up() -> None:
+async def test_a_partition_that_the_view_lacks_is_looked_up() -> None:
     """Apache Kafka takes it for deleted, though its view may be older than the topic."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(PREPARED) as one:
         one.broker.cluster.states.pop(DATA)
         leader = one.lead()
         await quiet()
@@ -198,13 +191,10 @@ def test_a_partition_that_the_view_lacks_is_looked_up() -> None:
         fetched(one.broker, leader)
         assert one.coordinator.transaction(ID).status == Status.COMPLETE_COMMIT
 
-    story_of(PREPARED, story)
 
-
-def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
+async def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
     """shouldCompleteAppendToLogOnEndTxnWhenSendMarkersSucceed, shouldOnlyWriteTxnCompletionOnce."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(None) as one:
         leader = one.lead()
         await quiet()
         responses = one.submit(InitProducer(ID, 60_000))
@@ -213,8 +203,6 @@ def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
         assert busy.code == ErrorCode.CONCURRENT_TRANSACTIONS
         fetched(one.broker, leader)
         assert [(a.code, a.producer_id, a.epoch) for a in responses] == [(0, 7, 0)]
-
-    story_of(None, story)
 
 
 WRITTEN = WriteTxnMarkersResponse(
@@ -227,11 +215,10 @@ WRITTEN = WriteTxnMarkersResponse(
 UNKNOWN_KEY = struct.pack(">h", 2**15 - 1) + PREPARED.key()[2:]
 
 
-def test_unknown_records_are_skipped() -> None:
+async def test_unknown_records_are_skipped() -> None:
     """testIgnoreUnknownRecordType, testSuccessfulReimmigration: an election of the leader that it has already changes the epoch
     of its markers alone."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(PREPARED) as one:
         records = [(5, UNKNOWN_KEY, UNKNOWN_KEY, ()), (5, UNKNOWN_KEY, None, ()), (5, PREPARED.key(), b"\x7f\xff", ())]
         one.partition.log.append_own(encode_batch(records), 5)
         leader = one.lead()
@@ -256,13 +243,10 @@ def test_unknown_records_are_skipped() -> None:
         assert [result.code for result in responses] == [ErrorCode.NONE]
         assert one.peers.sent[-1][1].markers[0].coordinator_epoch == 4
 
-    story_of(PREPARED, story)
 
-
-def test_a_partition_that_moves_away_takes_its_own_transactional_ids() -> None:
+async def test_a_partition_that_moves_away_takes_its_own_transactional_ids() -> None:
     """testDeletePartition."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(None) as one:
         second = one.broker.topics.announce(TRANSACTIONS_TOPIC, 2, b"", {}).partitions[1]
         one.broker.topics.store(second)
         leaders = [one.lead(), one.lead(second)]
@@ -279,15 +263,12 @@ def test_a_partition_that_moves_away_takes_its_own_transactional_ids() -> None:
         assert refused.value.code == ErrorCode.NOT_COORDINATOR
         assert [transaction.transactional_id for transaction in one.coordinator.every_transaction()] == ["a"]
 
-    story_of(None, story)
-
 
 @pytest.mark.parametrize("comes_back", [False, True])
-def test_a_partition_that_moves_away_while_it_loads(monkeypatch: pytest.MonkeyPatch, comes_back: bool) -> None:
+async def test_a_partition_that_moves_away_while_it_loads(monkeypatch: pytest.MonkeyPatch, comes_back: bool) -> None:
     """testDeleteLoadingPartition, testMakeFollowerLoadingPartition."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 1)
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(PREPARED) as one:
         for n in range(3):
             other = replace(PREPARED, transactional_id=f"other-{n}", status=Status.ONGOING)
             one.partition.log.append_own(encode_batch([(5, other.key(), other.value(2), ())]), 5)
@@ -304,11 +285,9 @@ def test_a_partition_that_moves_away_while_it_loads(monkeypatch: pytest.MonkeyPa
         fetched(one.broker, leader)
         assert len(list(one.coordinator.every_transaction())) == 4
 
-    story_of(PREPARED, story)
 
-
-def test_an_expired_transactional_id_is_removed_once_the_replicas_have_its_tombstone() -> None:
-    async def story(one: Coordinating) -> None:
+async def test_an_expired_transactional_id_is_removed_once_the_replicas_have_its_tombstone() -> None:
+    async with coordinating(replace(PREPARED, status=Status.COMPLETE_COMMIT, partitions=frozenset())) as one:
         leader = one.lead()
         await quiet()
         fetched(one.broker, leader)
@@ -325,27 +304,21 @@ def test_an_expired_transactional_id_is_removed_once_the_replicas_have_its_tombs
         fetched(one.broker, leader)
         assert [(a.code, a.epoch) for a in responses] == [(ErrorCode.NONE, 0)]
 
-    story_of(replace(PREPARED, status=Status.COMPLETE_COMMIT, partitions=frozenset()), story)
-
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_the_finalized_level_of_transaction_version(level: int) -> None:
+async def test_the_finalized_level_of_transaction_version(level: int) -> None:
     """testTransactionVersionInTransactionManager."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(None) as one:
         one.broker.features.update(
             [FeatureUpdate(TRANSACTION_VERSION, level, UpgradeType.SAFE_DOWNGRADE)], validate_only=False
         )
         assert one.coordinator.transaction_version() == level
 
-    story_of(None, story)
 
-
-def test_a_coordinator_that_resigns_says_so() -> None:
+async def test_a_coordinator_that_resigns_says_so() -> None:
     """shouldAbortAppendToLogOnEndTxnWhenNotCoordinatorError, shouldRemoveTransactionsForPartitionOnEmigration: and its markers
     are the next one's."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(PREPARED) as one:
         leader = one.lead()
         await quiet()
         fetched(one.broker, leader)
@@ -359,25 +332,20 @@ def test_a_coordinator_that_resigns_says_so() -> None:
         assert len(one.peers.sent) == 1
         assert one.submit(InitProducer(ID, 60_000))[0].code == ErrorCode.NOT_COORDINATOR
 
-    story_of(PREPARED, story)
-
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_nothing_is_ended_while_markers_are_outstanding(committed: bool) -> None:
+async def test_nothing_is_ended_while_markers_are_outstanding(committed: bool) -> None:
     """A retried end, and the other one."""
-
-    async def story(one: Coordinating) -> None:
+    async with coordinating(PREPARED) as one:
         leader = one.lead()
         await quiet()
         fetched(one.broker, leader)
         (result,) = one.submit(EndTransaction(ID, Claim(7, 0), committed, bumps_epoch=True))
         assert result.code == ErrorCode.CONCURRENT_TRANSACTIONS
 
-    story_of(PREPARED, story)
 
-
-def test_nobody_is_answered_twice() -> None:
-    async def story(one: Coordinating) -> None:
+async def test_nobody_is_answered_twice() -> None:
+    async with coordinating(None) as one:
         one.lead()
         await asyncio.sleep(0)
         await quiet()
@@ -385,5 +353,3 @@ def test_nobody_is_answered_twice() -> None:
         one.follow()
         one.coordinator.role_changed(one.partition)
         assert [a.code for a in responses] == [ErrorCode.NOT_COORDINATOR]
-
-    story_of(None, story)

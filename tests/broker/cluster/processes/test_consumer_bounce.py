@@ -14,7 +14,7 @@ from coterie.client.consumer.consumer import Consumer
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.wire.errors import ErrorCode
 from tests.awaiting import until
-from tests.broker.cluster.brokers_in_memory import TOPIC, addresses, all_in_sync, create, log_of, produce, run
+from tests.broker.cluster.brokers_in_memory import TOPIC, addresses, all_in_sync, clustered, create, log_of, produce
 
 TP = TopicPartition(TOPIC, 0)
 ALL = (1, 2, 3)
@@ -68,10 +68,9 @@ async def bouncing(cluster: ClusterBrokers) -> AsyncIterator[asyncio.Task[None]]
         await asyncio.wait({task})
 
 
-def test_consumption_with_broker_failures() -> None:
+async def test_consumption_with_broker_failures() -> None:
     """testConsumptionWithBrokerFailures: every record in its order, and every commit kept. Kafka ignores the test."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL, {"min.insync.replicas": "2"})
         await produce(cluster, *[b"%d" % number for number in range(100)])
         async with consumer_of(cluster) as consumer, bouncing(cluster) as bounces:
@@ -90,13 +89,10 @@ def test_consumption_with_broker_failures() -> None:
             bounces.result()
             assert consumer.assignment() == {TP}
 
-    run(story, 3, SETTINGS)
 
-
-def test_seek_and_commit_with_broker_failures() -> None:
+async def test_seek_and_commit_with_broker_failures() -> None:
     """testSeekAndCommitWithBrokerFailures"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL, {"min.insync.replicas": "2"})
         await produce(cluster, *[b"%d" % number for number in range(100)])
         await until(lambda: {log_of(broker).high_watermark for broker in cluster.live()} == {100})
@@ -116,13 +112,10 @@ def test_seek_and_commit_with_broker_failures() -> None:
                 assert (await consumer.committed([TP]))[TP] == consumer.position(TP)
             bounces.result()
 
-    run(story, 3, SETTINGS)
 
-
-def test_subscribe_when_topic_unavailable() -> None:
+async def test_subscribe_when_topic_unavailable() -> None:
     """testSubscribeWhenTopicUnavailable: it is created later; and later all brokers are gone for a time."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL, name="other")
         async with consumer_of(cluster, **{"enable.auto.commit": "true"}) as consumer:
             consumer.subscribe([TOPIC])
@@ -140,8 +133,6 @@ def test_subscribe_when_topic_unavailable() -> None:
             await all_in_sync(cluster, *ALL)
             await produce(cluster, *values)
             assert await received(consumer, 50) == [*range(50, 100)]
-
-    run(story, 3, SETTINGS)
 
 
 async def closed_within(consumer: Consumer[bytes, bytes], seconds: float, timeout_ms: float = 30_000) -> None:
@@ -178,10 +169,9 @@ async def joins_at_once(cluster: ClusterBrokers, group: str) -> int:
         return (await consumer.committed([TP]))[TP]
 
 
-def test_close() -> None:
+async def test_close() -> None:
     """testClose: while all is well, while the coordinator is gone, while all brokers are gone."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL)
         await produce(cluster, *[b"%d" % number for number in range(10)])
         await closed_within(await consumed(cluster, "well", assigns=False), 1)
@@ -206,13 +196,10 @@ def test_close() -> None:
         # The second one is bounded by request.timeout.ms.
         await asyncio.gather(closed_within(member, 0.5, 500), closed_within(alone, 2))
 
-    run(story, 3, SETTINGS)
 
-
-def test_rolling_broker_restarts_with_smaller_max_group_size() -> None:
+async def test_rolling_broker_restarts_with_smaller_max_group_size() -> None:
     """testRollingBrokerRestartsWithSmallerMaxGroupSizeConfigDisruptsBigGroup: one of three members has to go."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL)
         await _enlarged(cluster, 6)
         consumers = [consumer_of(cluster) for _ in range(3)]
@@ -231,13 +218,10 @@ def test_rolling_broker_restarts_with_smaller_max_group_size() -> None:
         assert [error.code for error in failures] == [ErrorCode.GROUP_MAX_SIZE_REACHED]
         await _ended(polls, consumers)
 
-    run(story, 3, SETTINGS)
 
-
-def test_consumer_receives_fatal_exception_when_group_passes_max_size() -> None:
+async def test_consumer_receives_fatal_exception_when_group_passes_max_size() -> None:
     """testConsumerReceivesFatalExceptionWhenGroupPassesMaxSize: and the group lives on."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL)
         await _enlarged(cluster, MAX_SIZE)
         consumers, failures = [consumer_of(cluster) for _ in range(MAX_SIZE)], list[KafkaError]()
@@ -257,8 +241,6 @@ def test_consumer_receives_fatal_exception_when_group_passes_max_size() -> None:
         await until(lambda: [sum(count) for count in counts] == [20] * MAX_SIZE, lambda: f"records {counts}")
         assert failures == []
         await _ended(polls, consumers)
-
-    run(story, 3, SETTINGS)
 
 
 async def _enlarged(cluster: ClusterBrokers, partitions: int) -> None:
@@ -291,10 +273,9 @@ async def _ended(polls: list[asyncio.Task[None]], consumers: list[Consumer[bytes
     await asyncio.gather(*(consumer.close() for consumer in consumers))
 
 
-def test_close_during_rebalance() -> None:
+async def test_close_during_rebalance() -> None:
     """testCloseDuringRebalance: a member leaves at once; where no broker is there, it ends without."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3, SETTINGS) as cluster:
         await create(cluster, ALL)
         await _enlarged(cluster, 10)
         first, second, third, fourth = [consumer_of(cluster, **{"session.timeout.ms": "60000"}) for _ in range(4)]
@@ -321,5 +302,3 @@ def test_close_during_rebalance() -> None:
             await broker.kill()
         for consumer in (second, third, fourth):
             await closed_within(consumer, 2, 2_000)
-
-    run(story, 3, SETTINGS)

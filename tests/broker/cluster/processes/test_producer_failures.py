@@ -14,7 +14,7 @@ from coterie.client.producer.producer import Producer
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.wire.errors import ErrorCode
 from tests.awaiting import until
-from tests.broker.cluster.brokers_in_memory import TOPIC, addresses, create, equal_logs, led_by, log_of, run
+from tests.broker.cluster.brokers_in_memory import TOPIC, addresses, clustered, create, equal_logs, led_by, log_of
 from tests.broker_process import free_port
 
 MESSAGE_MAX_BYTES = 15_000
@@ -52,10 +52,9 @@ async def failure(cluster: ClusterBrokers, acks: str, topic: str = TOPIC, value:
     return failed.value.code
 
 
-def test_too_large_record() -> None:
+async def test_too_large_record() -> None:
     """testTooLargeRecordWithAckZero: nobody knows of the refusal, and the offset is unknown. testTooLargeRecordWithAckOne"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster)
         too_large = bytes(MESSAGE_MAX_BYTES + 1)
         async with Producer({**addresses(cluster), **SHORT, "acks": "0"}) as producer:
@@ -63,8 +62,6 @@ def test_too_large_record() -> None:
             assert (sent.topic, sent.partition, sent.offset) == (TOPIC, 0, -1)
         assert await failure(cluster, "1", value=too_large) is ErrorCode.MESSAGE_TOO_LARGE
         assert {log_of(broker).end_offset for broker in cluster.live()} == {0}
-
-    run(story, settings=SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +71,9 @@ def test_too_large_record() -> None:
         pytest.param(RESPONSE_MAX_BYTES, id="testResponseTooLargeForReplicationWithAckAll"),
     ],
 )
-def test_a_record_too_large_for_a_fetch_is_replicated(fetch_bytes: int) -> None:
+async def test_a_record_too_large_for_a_fetch_is_replicated(fetch_bytes: int) -> None:
     """KIP-74: the first batch of a response is whole."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS, kind=SmallFetches) as cluster:
         most = fetch_bytes + 100
         await create(cluster, configs={"min.insync.replicas": "2", "max.message.bytes": str(most)})
         async with Producer({**addresses(cluster), **SHORT, "acks": "all"}) as producer:
@@ -86,36 +82,27 @@ def test_a_record_too_large_for_a_fetch_is_replicated(fetch_bytes: int) -> None:
         await equal_logs(cluster)
         assert log_of(cluster.brokers[2]).size > fetch_bytes
 
-    run(story, settings=SETTINGS, kind=SmallFetches)
 
-
-def test_non_existent_topic() -> None:
+async def test_non_existent_topic() -> None:
     """testNonExistentTopic: it is waited for, for max.block.ms."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         assert await failure(cluster, "0") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    run(story, settings=SETTINGS)
 
-
-def test_wrong_broker_list() -> None:
+async def test_wrong_broker_list() -> None:
     """testWrongBrokerList"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster)
         nobody = {"bootstrap.servers": f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"}
         with pytest.raises(KafkaError):
             async with Producer({**nobody, **SHORT, "acks": "1"}) as producer:
                 await producer.send_and_wait(TOPIC, b"value", b"key")
 
-    run(story, settings=SETTINGS)
-
 
 @pytest.mark.parametrize("partition", [1, -1])
-def test_invalid_partition(partition: int) -> None:
+async def test_invalid_partition(partition: int) -> None:
     """testInvalidPartition: it is waited for, for max.block.ms; a negative one is refused at once."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster)
         async with Producer({**addresses(cluster), **SHORT, "acks": "1"}) as producer:
             await producer.send_and_wait(TOPIC, b"value", b"key")
@@ -123,13 +110,10 @@ def test_invalid_partition(partition: int) -> None:
                 await producer.send(TOPIC, b"value", b"key", partition=partition)
             assert failed.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    run(story, settings=SETTINGS)
 
-
-def test_a_partition_that_is_new() -> None:
+async def test_a_partition_that_is_new() -> None:
     """The number of partitions that the producer knows is an old one."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster)
         async with Producer(addresses(cluster)) as producer:
             await producer.send_and_wait(TOPIC, b"value")
@@ -142,14 +126,11 @@ def test_a_partition_that_is_new() -> None:
             sent = await producer.send_and_wait(TOPIC, b"value", partition=1)
             assert (sent.partition, sent.offset) == (1, 0)
 
-    run(story, settings=SETTINGS)
-
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_send_after_closed(acks: str) -> None:
+async def test_send_after_closed(acks: str) -> None:
     """testSendAfterClosed"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster)
         producer = Producer[bytes, bytes]({**addresses(cluster), **SHORT, "acks": acks})
         await producer.send_and_wait(TOPIC, b"value", b"key")
@@ -157,33 +138,24 @@ def test_send_after_closed(acks: str) -> None:
         with pytest.raises(RuntimeError, match="closed"):
             await producer.send(TOPIC, b"value", b"key")
 
-    run(story, settings=SETTINGS)
 
-
-def test_cannot_send_to_internal_topic() -> None:
+async def test_cannot_send_to_internal_topic() -> None:
     """testCannotSendToInternalTopic"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings={**SETTINGS, "offsets.topic.num.partitions": "1"}) as cluster:
         await create(cluster, name=OFFSETS_TOPIC)
         assert await failure(cluster, "1", OFFSETS_TOPIC) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
-    run(story, settings={**SETTINGS, "offsets.topic.num.partitions": "1"})
 
-
-def test_not_enough_replicas() -> None:
+async def test_not_enough_replicas() -> None:
     """testNotEnoughReplicas: min.insync.replicas above the number of brokers"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster, configs={"min.insync.replicas": "3"})
         assert await failure(cluster, "all") is ErrorCode.NOT_ENOUGH_REPLICAS
 
-    run(story, settings=SETTINGS)
 
-
-def test_not_enough_replicas_after_broker_shutdown() -> None:
+async def test_not_enough_replicas_after_broker_shutdown() -> None:
     """testNotEnoughReplicasAfterBrokerShutdown"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(settings=SETTINGS) as cluster:
         await create(cluster, configs={"min.insync.replicas": "2"})
         settings = {**addresses(cluster), **SHORT, "acks": "all", "delivery.timeout.ms": "5000"}
         async with Producer(settings) as producer:
@@ -193,5 +165,3 @@ def test_not_enough_replicas_after_broker_shutdown() -> None:
             with pytest.raises(KafkaError) as failed:
                 await producer.send_and_wait(TOPIC, b"value", b"key")
             assert failed.value.code in WRONG_REPLICAS
-
-    run(story, settings=SETTINGS)

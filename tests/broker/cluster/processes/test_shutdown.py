@@ -12,9 +12,9 @@ import pytest
 from coterie.broker.cluster.peers.channels import ControllerChannels
 from coterie.client.consumer.consumer import Consumer
 from coterie.controller.requests import LeaderAndIsr
-from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
+from coterie.testing.cluster_brokers import ClusteredBroker
 from tests.awaiting import quiet
-from tests.broker.cluster.brokers_in_memory import TOPIC, create, disk, led_by, log_of, produce, run
+from tests.broker.cluster.brokers_in_memory import TOPIC, clustered, create, disk, led_by, log_of, produce
 from tests.broker_process import BrokerProcess, free_port
 
 SENT = [b"hello", b"there"], [b"more", b"messages"]
@@ -33,11 +33,10 @@ async def consumed(broker: ClusteredBroker, count: int) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("settings", [{}, {"delete.topic.enable": "true"}], ids=["default", "delete.topic.enable"])
-def test_clean_shutdown(settings: dict[str, str]) -> None:
+async def test_clean_shutdown(settings: dict[str, str]) -> None:
     """testCleanShutdown, testCleanShutdownWithDeleteTopicEnabled: the logs' checkpoints are written, nothing of the broker runs
     on, and its next process serves the records."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(1, settings) as cluster:
         (broker,) = cluster.live()
         await create(cluster, [1])
         await produce(cluster, *SENT[0])
@@ -53,24 +52,18 @@ def test_clean_shutdown(settings: dict[str, str]) -> None:
         await produce(cluster, *SENT[1])
         assert await consumed(broker, 4) == SENT[0] + SENT[1]
 
-    run(story, 1, settings)
 
-
-def test_consecutive_shutdown() -> None:
+async def test_consecutive_shutdown() -> None:
     """testConsecutiveShutdown"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(1) as cluster:
         (broker,) = cluster.live()
         await broker.stop()
         await broker.stop()
 
-    run(story, 1)
 
-
-def test_a_start_after_nonsense_in_the_files() -> None:
+async def test_a_start_after_nonsense_in_the_files() -> None:
     """testCleanShutdownAfterFailedStartupDueToCorruptLogs: Kafka does not start; here the nonsense goes, the records stay."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(1) as cluster:
         (broker,) = cluster.live()
         await create(cluster, [1])
         await produce(cluster, *SENT[0])
@@ -85,8 +78,6 @@ def test_a_start_after_nonsense_in_the_files() -> None:
         assert await consumed(broker, 2) == SENT[0]
         assert log_of(broker).end_offset == 2
         await broker.stop()
-
-    run(story, 1)
 
 
 def test_clean_shutdown_after_failed_startup(tmp_path: Path) -> None:

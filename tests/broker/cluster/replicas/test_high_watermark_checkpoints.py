@@ -8,12 +8,12 @@ from coterie.testing.cluster_brokers import ClusterBrokers
 from tests.awaiting import until
 from tests.broker.cluster.brokers_in_memory import (
     all_in_sync,
+    clustered,
     create,
     high_watermark,
     led_by,
     log_of,
     produce,
-    run,
 )
 
 SEGMENTS = pytest.mark.parametrize("configs", [{}, {"segment.bytes": "200"}], ids=["one segment", "segments"])
@@ -29,11 +29,10 @@ def checkpoints(cluster: ClusterBrokers) -> list[int]:
 
 
 @SEGMENTS
-def test_checkpoints_without_failures(configs: dict[str, str]) -> None:
+async def test_checkpoints_without_failures(configs: dict[str, str]) -> None:
     """testHWCheckpointNoFailuresSingleLogSegment, testHWCheckpointNoFailuresMultipleLogSegments: while both run, and when both
     have stopped."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         await create(cluster, configs=configs)
         assert checkpoints(cluster) == [0, 0]
         await produce(cluster, *[b"hello"] * 20)
@@ -49,14 +48,11 @@ def test_checkpoints_without_failures(configs: dict[str, str]) -> None:
             await broker.stop()
         assert checkpoints(cluster) == [21, 21]
 
-    run(story)
-
 
 @SEGMENTS
-def test_checkpoints_with_one_broker_at_a_time(configs: dict[str, str]) -> None:
+async def test_checkpoints_with_one_broker_at_a_time(configs: dict[str, str]) -> None:
     """testHWCheckpointWithFailuresSingleLogSegment"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         first, second = cluster.brokers[1], cluster.brokers[2]
         await create(cluster, configs=configs)
         await produce(cluster, b"hello")
@@ -77,14 +73,11 @@ def test_checkpoints_with_one_broker_at_a_time(configs: dict[str, str]) -> None:
             await broker.stop()
         assert checkpoints(cluster) == [2, 2]
 
-    run(story)
-
 
 @SEGMENTS
-def test_checkpoints_after_both_brokers_were_down(configs: dict[str, str]) -> None:
+async def test_checkpoints_after_both_brokers_were_down(configs: dict[str, str]) -> None:
     """testHWCheckpointWithFailuresMultipleLogSegments"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         first, second = cluster.brokers[1], cluster.brokers[2]
         await create(cluster, configs=configs)
         await produce(cluster, *[b"hello"] * 10)
@@ -102,5 +95,3 @@ def test_checkpoints_after_both_brokers_were_down(configs: dict[str, str]) -> No
         for broker in (first, second):
             await broker.stop()
         assert checkpoints(cluster) == [20, 20]
-
-    run(story)

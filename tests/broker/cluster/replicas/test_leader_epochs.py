@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from coterie.client.consumer.consumer import Consumer
 from coterie.log.epochs.epoch_cache import EndOfEpoch
-from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
+from coterie.testing.cluster_brokers import ClusteredBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -19,6 +19,7 @@ from tests.broker.cluster.brokers_in_memory import (
     TOPIC,
     all_in_sync,
     bounce,
+    clustered,
     create,
     cut_the_log,
     epochs,
@@ -28,7 +29,6 @@ from tests.broker.cluster.brokers_in_memory import (
     log_of,
     produce,
     requested,
-    run,
 )
 
 SMALL, LARGE = bytes(1_000), bytes(10_000)
@@ -55,10 +55,9 @@ def batch_epochs(broker: ClusteredBroker, topic: str = TOPIC) -> list[int]:
     return [header.leader_epoch for header in headers(broker, topic)]
 
 
-def test_should_add_current_leader_epoch_to_messages_as_they_are_written_to_leader() -> None:
+async def test_should_add_current_leader_epoch_to_messages_as_they_are_written_to_leader() -> None:
     """shouldAddCurrentLeaderEpochToMessagesAsTheyAreWrittenToLeader"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         first, written = cluster.brokers[1], list[int]()
         for topic in (TOPIC, "other"):
             await create(cluster, name=topic)
@@ -72,13 +71,10 @@ def test_should_add_current_leader_epoch_to_messages_as_they_are_written_to_lead
                 await bounce(first)
                 await all_in_sync(cluster, 1, 2)
 
-    run(story)
 
-
-def test_should_send_leader_epoch_request_and_get_a_response() -> None:
+async def test_should_send_leader_epoch_request_and_get_a_response() -> None:
     """shouldSendLeaderEpochRequestAndGetAResponse"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3) as cluster:
         await create(cluster, [1])
         await create(cluster, [2], name="other")
         await produce(cluster, *[b"I heart logs"] * 10)
@@ -89,14 +85,11 @@ def test_should_send_leader_epoch_request_and_get_a_response() -> None:
         elsewhere = await look_up(first, 0, topic="other")
         assert (elsewhere.error_code, elsewhere.end_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
-    run(story, 3)
 
-
-def test_should_increase_leader_epoch_between_leader_restarts() -> None:
+async def test_should_increase_leader_epoch_between_leader_restarts() -> None:
     """shouldIncreaseLeaderEpochBetweenLeaderRestarts: by two, since the partition has no leader in between; the controller is
     another broker. Epochs that the leader does not have end where the next one begins."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         controller = cluster.controller()
         assert controller is not None
         assert controller.broker_id == 1
@@ -113,13 +106,10 @@ def test_should_increase_leader_epoch_between_leader_restarts() -> None:
             assert epoch == 0 or await end_of(leader, epoch - 1) == ends[epoch - 2]
             assert await end_of(leader, epoch + 1) == EndOfEpoch(-1, -1)
 
-    run(story)
 
-
-def test_should_follow_leader_epoch_basic_workflow() -> None:
+async def test_should_follow_leader_epoch_basic_workflow() -> None:
     """shouldFollowLeaderEpochBasicWorkflow: an epoch begins at the leader at once, and at a follower with its first record."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         await create(cluster)
         leader, follower = cluster.brokers[1], cluster.brokers[2]
         await produce(cluster, SMALL)
@@ -140,13 +130,10 @@ def test_should_follow_leader_epoch_basic_workflow() -> None:
             assert batch_epochs(leader) == batch_epochs(follower) == [*range(epoch + 1)]
         assert leader.broker_id == 2
 
-    run(story)
 
-
-def test_should_not_allow_divergent_logs() -> None:
+async def test_should_not_allow_divergent_logs() -> None:
     """shouldNotAllowDivergentLogs: the leader lost half of its log in a crash, and what it appends instead counts."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         await create(cluster)
         first, second = cluster.brokers[1], cluster.brokers[2]
         await produce(cluster, *[b"%d" % number + SMALL for number in range(10)])
@@ -163,13 +150,10 @@ def test_should_not_allow_divergent_logs() -> None:
         assert batch_epochs(second)[:4] == [0] * 4
         assert min(batch_epochs(second)[4:]) > 0
 
-    run(story)
 
-
-def test_offsets_should_not_go_backwards() -> None:
+async def test_offsets_should_not_go_backwards() -> None:
     """offsetsShouldNotGoBackwards: the follower's end is in the middle of a batch of the leader's."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         await create(cluster)
         first, second = cluster.brokers[1], cluster.brokers[2]
         await produce(cluster, *[SMALL] * 100)
@@ -196,13 +180,10 @@ def test_offsets_should_not_go_backwards() -> None:
                     offsets += [record.offset for record in records]
         assert offsets == list(range(204))
 
-    run(story)
 
-
-def test_should_survive_fast_leader_change() -> None:
+async def test_should_survive_fast_leader_change() -> None:
     """shouldSurviveFastLeaderChange: the follower restarts, and then the leader; nothing is lost."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         await create(cluster)
         await produce(cluster, SMALL)
         for written in range(2, 7):
@@ -215,13 +196,10 @@ def test_should_survive_fast_leader_change() -> None:
             assert {log_of(broker).end_offset for broker in cluster.live()} == {written}
             await equal_logs(cluster)
 
-    run(story)
 
-
-def test_logs_should_not_diverge_on_unclean_leader_elections() -> None:
+async def test_logs_should_not_diverge_on_unclean_leader_elections() -> None:
     """logsShouldNotDivergeOnUncleanLeaderElections: each broker in turn leads alone, without what the other has."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered() as cluster:
         await create(cluster, configs={"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
         first, second = cluster.brokers[1], cluster.brokers[2]
         await produce(cluster, SMALL, settings={"acks": "1"})
@@ -242,13 +220,10 @@ def test_logs_should_not_diverge_on_unclean_leader_elections() -> None:
         await equal_logs(cluster)
         assert [header.size > len(LARGE) for header in headers(second)] == [False, True, True, True, True, True]
 
-    run(story)
 
-
-def test_offsets_for_leader_epoch_error_codes() -> None:
+async def test_offsets_for_leader_epoch_error_codes() -> None:
     """testOffsetsForLeaderEpochErrorCodes"""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3) as cluster:
         unknown = await look_up(cluster.brokers[1], 0)
         assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await create(cluster, [1, 2])
@@ -256,13 +231,10 @@ def test_offsets_for_leader_epoch_error_codes() -> None:
             row = await look_up(cluster.brokers[broker_id], 0)
             assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    run(story, 3)
 
-
-def test_current_epoch_validation() -> None:
+async def test_current_epoch_validation() -> None:
     """testCurrentEpochValidation: a leader and a follower each know the epoch, and check it first."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3) as cluster:
         await create(cluster, [1, 2, 3])
         await cluster.brokers[1].kill()
         leader, follower = await led_by(cluster, 2), cluster.brokers[3]
@@ -281,5 +253,3 @@ def test_current_epoch_validation() -> None:
             epoch - 1: [ErrorCode.FENCED_LEADER_EPOCH] * 2,
             epoch + 1: [ErrorCode.UNKNOWN_LEADER_EPOCH] * 2,
         }
-
-    run(story, 3)

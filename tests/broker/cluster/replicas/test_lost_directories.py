@@ -20,12 +20,12 @@ from tests.awaiting import until
 from tests.broker.cluster.brokers_in_memory import (
     TOPIC,
     all_in_sync,
+    clustered,
     create,
     equal_logs,
     led_by,
     produce,
     requested,
-    run,
 )
 
 OTHER = "payments"
@@ -77,10 +77,9 @@ async def all_describe(cluster: ClusterBrokers, topic: str, replicas: list[int])
         await until(is_described, f"broker {broker.broker_id} to describe {replicas}")
 
 
-def test_another_broker_leads_until_the_broker_starts_again() -> None:
+async def test_another_broker_leads_until_the_broker_starts_again() -> None:
     """Its other replicas go on, the lost one comes back with the next start."""
-
-    async def story(cluster: ClusterBrokers) -> None:
+    async with clustered(3) as cluster:
         await create(cluster, (2, 1, 3))
         await create(cluster, (2, 1, 3), name=OTHER)
         await led_by(cluster, 2)
@@ -99,5 +98,3 @@ def test_another_broker_leads_until_the_broker_starts_again() -> None:
         await all_in_sync(cluster, 1, 2, 3)
         await all_describe(cluster, TOPIC, [])
         await equal_logs(cluster)
-
-    run(story, 3)

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import random
 import struct
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -42,22 +42,20 @@ class Peer:
         self.has_ended.set()
 
 
-def run(peer: Peer, story: Callable[[PeerStream], Coroutine[Any, Any, None]]) -> None:
-    async def whole() -> None:
-        server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
-        async with server, asyncio.timeout(20):
-            stream = await open_stream(*server.sockets[0].getsockname())
-            try:
-                await story(stream)
-            finally:
-                stream.abort()
-                await peer.has_ended.wait()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def served(peer: Peer) -> AsyncIterator[PeerStream]:
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
+    async with server, asyncio.timeout(20):
+        stream = await open_stream(*server.sockets[0].getsockname())
+        try:
+            yield stream
+        finally:
+            stream.abort()
+            await peer.has_ended.wait()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_responses_arrive_whole(seed: int) -> None:
+async def test_responses_arrive_whole(seed: int) -> None:
     rng = random.Random(seed)
     bodies = [rng.randbytes(rng.choice((4, 5, 100, 70_000, 1_000_000))) for _ in range(5)]
     responses = []
@@ -65,23 +63,18 @@ def test_responses_arrive_whole(seed: int) -> None:
         sent = frame(body)
         cuts = sorted(rng.choices(range(1, min(len(sent), 300_000)), k=rng.randrange(4)))
         responses.append([sent[at:end] for at, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)])
-
-    async def story(stream: PeerStream) -> None:
+    async with served(Peer(*responses)) as stream:
         for body in bodies:
             assert await stream.exchange(REQUEST) == body
 
-    run(Peer(*responses), story)
 
-
-def test_a_size_in_single_bytes() -> None:
-    async def story(stream: PeerStream) -> None:
+async def test_a_size_in_single_bytes() -> None:
+    async with served(Peer([])) as stream:
         response = asyncio.ensure_future(stream.exchange(REQUEST))
         await asyncio.sleep(0)
         for byte in frame(b"body"):
             stream.data_received(bytes([byte]))
         assert await response == b"body"
-
-    run(Peer([]), story)
 
 
 @pytest.mark.parametrize(
@@ -92,32 +85,26 @@ def test_a_size_in_single_bytes() -> None:
         (frame(b"body") + b"x", WireError, "more bytes than the size"),
     ],
 )
-def test_what_is_no_response_ends_the_stream(response: bytes, error: type[Exception], text: str) -> None:
-    async def story(stream: PeerStream) -> None:
+async def test_what_is_no_response_ends_the_stream(response: bytes, error: type[Exception], text: str) -> None:
+    async with served(Peer([response])) as stream:
         for _ in range(2):
             with pytest.raises(error, match=text):
                 await stream.exchange(REQUEST)
 
-    run(Peer([response]), story)
 
-
-def test_a_response_that_nobody_asked_for_ends_the_stream() -> None:
-    async def story(stream: PeerStream) -> None:
+async def test_a_response_that_nobody_asked_for_ends_the_stream() -> None:
+    async with served(Peer([])) as stream:
         stream.data_received(frame(b"body"))
         with pytest.raises(WireError, match="a response to no request"):
             await stream.exchange(REQUEST)
 
-    run(Peer([]), story)
 
-
-def test_a_peer_that_closes_the_connection() -> None:
-    async def story(stream: PeerStream) -> None:
+async def test_a_peer_that_closes_the_connection() -> None:
+    async with served(Peer([frame(b"body")])) as stream:
         assert await stream.exchange(REQUEST) == b"body"
         for _ in range(2):
             with pytest.raises(OSError, match="closed the connection"):
                 await stream.exchange(b"x")
-
-    run(Peer([frame(b"body")]), story)
 
 
 def test_a_peer_that_does_not_respond_in_time() -> None:
