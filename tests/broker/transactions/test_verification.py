@@ -59,6 +59,13 @@ class AnyBroker:
 
     async def begin(self) -> Producer:
         """A producer with the id x whose transaction has records in t-0 and offsets of the group g."""
+        producer = await self.add()
+        assert await self.produce("x", producer, 0) == ErrorCode.NONE
+        assert await self.commit("x", producer, -1) == ErrorCode.NONE
+        return producer
+
+    async def add(self) -> Producer:
+        """A producer with the id x whose transaction t-0 and the group g are added to, with nothing in their logs."""
         for key, key_type in (("g", 0), ("x", 1)):  # their topics are made
             await self._ask(FindCoordinatorRequest(key, key_type), 3, lambda r: r.error_code)
         began = await self._ask(InitProducerIdRequest("x", 60_000), 4, lambda r: r.error_code)
@@ -67,8 +74,6 @@ class AnyBroker:
         added = AddPartitionsToTxnRequest("x", *producer, topics)
         await self._ask(added, 3, lambda r: r.results_by_topic[0].results_by_partition[0].partition_error_code)
         await self._ask(AddOffsetsToTxnRequest("x", *producer, "g"), 3, lambda r: r.error_code)
-        assert await self.produce("x", producer, 0) == ErrorCode.NONE
-        assert await self.commit("x", producer, -1) == ErrorCode.NONE
         return producer
 
     async def produce(self, transactional_id: str, producer: Producer, sequence: int) -> ErrorCode:
@@ -174,6 +179,33 @@ def test_too_few_replicas_in_sync_are_refused_before_a_transaction_that_has_ende
             await admin.incremental_alter_configs("t", {"min.insync.replicas": "3"})
         await asyncio.sleep(1)  # until the leader has read it
         assert await brokers.produce("x", producer, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with simulate(seed=1) as world:
+        broker = world.broker(brokers=2)
+        broker.create_topic("t", 1)
+        world.run(story(broker))
+
+
+def test_offsets_of_a_transaction_that_has_ended_are_refused_by_the_group_first_and_by_the_log_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The coordinator's shard decides before the append, whose log knows of the end (CoordinatorRuntime and
+    CoordinatorPartitionWriter.append of Kafka 4.3; of Kafka 3 the replicas come before the log too)."""
+
+    def ended(*given: object) -> None:
+        raise Refusal(ErrorCode.INVALID_TXN_STATE)
+
+    async def story(broker: WorldBroker) -> None:
+        brokers = await requested(broker)
+        producer = await brokers.add()
+        monkeypatch.setattr(verified_requests, "check_guard", ended)
+        assert await brokers.commit("x", producer, -1) == ErrorCode.INVALID_TXN_STATE
+        assert await brokers.commit("x", producer, 1) == ErrorCode.ILLEGAL_GENERATION
+        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+            await admin.incremental_alter_configs("__consumer_offsets", {"min.insync.replicas": "3"})
+        await asyncio.sleep(1)  # until the leader has read it
+        with pytest.raises(TimeoutError):  # COORDINATOR_NOT_AVAILABLE, again and again
+            await asyncio.wait_for(brokers.commit("x", producer, -1), 5)
 
     with simulate(seed=1) as world:
         broker = world.broker(brokers=2)

@@ -21,6 +21,7 @@ from coterie.coordinator.outcome import Reply
 from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import WriteQueue
+from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
@@ -167,12 +168,19 @@ class HostedShard:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         self.partition.appended()
 
+    def _append_checked(self, decisions: list[Decision]) -> Appended:
+        """The offsets of a transaction, which come alone, have a check (`VerifiedRequests.offsets`). Raises Refusal."""
+        for reply in decisions[-1].outcome.replies:
+            if isinstance(reply.token, Pending) and reply.token.check_append is not None:
+                reply.token.check_append()
+        return self.log.append(decisions)
+
     def _append_for_replicas(self, decisions: list[Decision]) -> None:
         """With acks=all, as Kafka's coordinator. Raises Refusal with the error for members."""
         waiting = UnreplicatedDecisions(self.shard, self._replication, self.unreplicated_offsets)
         try:
             _, effects = self.partition.append(
-                lambda log: self.log.append(decisions), waiting.token, decisions[-1].now_ms, acks_all=True
+                lambda _: self._append_checked(decisions), waiting.token, decisions[-1].now_ms, acks_all=True
             )
         except Refusal as refusal:
             raise Refusal(_STORE_ERRORS.get(refusal.code, refusal.code), refusal.message) from refusal

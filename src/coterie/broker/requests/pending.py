@@ -17,6 +17,7 @@ NO_RESPONSE = _NoResponse()  # a request is done, and its client expects no resp
 
 
 MayDescribe = Callable[[str], bool]  # whether the client may describe a topic
+CheckAppend = Callable[[], None]  # raises Refusal where the log may not take the request's records any more
 
 
 class Pending:
@@ -31,6 +32,7 @@ class Pending:
     failure: Exception | None = None  # there will be no response
     may_describe: MayDescribe | None = None  # of a subscription by a regular expression, with an authorizer
     internal_topics: tuple[ConfiguredInternalTopic, ...] = ()  # of a streams group, to create before the response
+    check_append: CheckAppend | None = None  # of offsets of a transaction, in a cluster
     in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
     def respond(self, response: Message) -> None:

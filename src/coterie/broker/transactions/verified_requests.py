@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.pending import CheckAppend, Pending
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.transaction_verification import (
@@ -37,9 +37,9 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
-LATER_IN_A_GROUP = {ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 Checks = Mapping[TopicPartition, "TransactionalBatch"]
 Produce = Callable[[Checks], Message | Pending | None]
+Submit = Callable[[CheckAppend | None], Pending]
 
 
 class TransactionalBatch:
@@ -134,31 +134,30 @@ class VerifiedRequests:
 
     # -- offsets --------------------------------------------------------------------------------------------------------
 
-    def offsets(self, request: TxnOffsetCommitRequest, version: int, submit: Callable[[], Pending]) -> Pending:
-        """``submit`` has the group's coordinator carry the request out."""
+    def offsets(self, request: TxnOffsetCommitRequest, version: int, submit: Submit) -> Pending:
+        """``submit`` has the group's coordinator carry the request out, with a check that comes last: the group has accepted the
+        offsets then, and enough replicas are in sync (CoordinatorPartitionWriter.append)."""
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
         claim = offsets_claim(request, version)
         if self._verification is None or topic is None or not topic.partitions[index].is_led:
-            return submit()
+            return submit(None)
         pending, partition = Pending(), topic.partitions[index]
         try:
             if not needs_verification(partition.log, claim):
-                return submit()
+                return submit(None)
         except Refusal as refusal:
             pending.respond(refuse(request, refusal.code))
             return pending
         guard = guard_of(partition.log, partition.leader_epoch, claim)
 
+        def check() -> None:
+            check_guard(guard, partition.log, partition.leader_epoch, claim)
+
         def done(codes: Codes) -> None:
             code = for_offsets(codes[OFFSETS_TOPIC, index], claim)
             if code == ErrorCode.NONE:
-                try:
-                    check_guard(guard, partition.log, partition.leader_epoch, claim)
-                except Refusal as refusal:
-                    code = LATER_IN_A_GROUP.get(refusal.code, refusal.code)
-            if code == ErrorCode.NONE:
-                pending.respond_with(submit())
+                pending.respond_with(submit(check))
             else:
                 pending.respond(refuse(request, code))
 

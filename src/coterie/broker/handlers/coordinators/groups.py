@@ -11,7 +11,7 @@ from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.handlers.coordinators.share_deletion import delete_share_group
 from coterie.broker.handlers.services import DeletionServices, GroupServices, Handler
 from coterie.broker.requests.calls import Call
-from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.pending import CheckAppend, Pending
 from coterie.broker.requests.turns import distinct
 from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.refusals import refuse
@@ -29,9 +29,12 @@ from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGrou
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, is_without_protocol
 
 
-def hand_over(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
-    """Hands a request over to the group coordinator; the response may be there at once."""
+def hand_over(groups: GroupCoordinator, command: Command, call: Call, check: CheckAppend | None = None) -> Pending:
+    """Hands a request over to the group coordinator; the response may be there at once. ``check``: before its records are
+    appended."""
     pending = Pending()
+    if check is not None:
+        pending.check_append = check
     groups.submit(command, pending, call.api_version, call.client_id, call.connection.host)
     return pending
 

@@ -10,7 +10,7 @@ from coterie.broker.handlers.coordinators.checked_topics import after_refused, c
 from coterie.broker.handlers.coordinators.groups import hand_over
 from coterie.broker.handlers.services import Handler, TransactionServices
 from coterie.broker.requests.calls import Call
-from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.pending import CheckAppend, Pending
 from coterie.broker.requests.turns import Work
 from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.broker.transactions import added_partitions
@@ -85,8 +85,8 @@ def handle_txn_offset_commit(
         assert isinstance(response, TxnOffsetCommitResponse)
         return TxnOffsetCommitResponse(topics=after_refused(rows, response.topics))
 
-    def carry_out() -> Pending:
-        return hand_over(broker.groups, command, call)
+    def carry_out(check: CheckAppend | None = None) -> Pending:
+        return hand_over(broker.groups, command, call, check)
 
     if broker.verified_requests is not None:
         return broker.verified_requests.offsets(command, call.api_version, carry_out).then(merge)
