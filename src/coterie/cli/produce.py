@@ -55,7 +55,10 @@ def produce(
 
     Returns when the broker has acknowledged all of them; Ctrl-C and SIGTERM end it with 130.
     """
-    from coterie.client import Admin, KafkaError, Producer
+    from coterie.client import KafkaError, Producer
+    from coterie.client.connection.cluster import Cluster
+    from coterie.client.settings.settings import client_settings
+    from coterie.runtime.allocator import collect_seldom
     from coterie.wire.errors import ErrorCode
 
     if key_separator == "":
@@ -65,8 +68,12 @@ def produce(
     settings = BATCHES | client | own | given
 
     async def send() -> int:
-        async with Admin(settings) as admin:
-            await admin.describe_cluster()  # fails at once; a producer waits for a broker
+        collect_seldom()
+        cluster = Cluster(client_settings(settings))
+        try:
+            await cluster.any_connection()  # fails at once; a producer waits for a broker
+        finally:
+            cluster.close()
         count, failures = 0, list[KafkaError]()
         async with Producer(settings) as producer:
             try:

@@ -51,9 +51,8 @@ def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
     What compaction leaves (Kafka's MemoryRecords.filterTo); without records it keeps its largest timestamp, and no
     compression."""
     newest = max((record.timestamp for record in records), default=header.max_timestamp)
-    pieces: list[bytes] = []
-    for record in records:
-        pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
+    rows = ((record.offset - header.base_offset, (record.timestamp, *record[2:])) for record in records)
+    pieces, _ = _pieces(rows, header.base_timestamp)
     attributes = header.attributes & ~(TRANSACTIONAL_BIT if records else TRANSACTIONAL_BIT | COMPRESSION_MASK)
     return sealed(
         compression.compress(header.codec, b"".join(pieces)) if records else b"",
@@ -79,24 +78,29 @@ def _sealed(fields: bytes, body: bytes, base_offset: int, leader_epoch: int) -> 
     return b"".join((_BEFORE_COUNTED.pack(base_offset, length, leader_epoch, MAGIC, crc), fields, body))
 
 
-def _record(
-    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
-) -> list[bytes]:
-    """A record as its length and the rest."""
-    varint = _VARINT
-    before = b"\0" + varint[timestamp_delta] + varint[offset_delta]
-    before += b"\x01" if key is None else varint[len(key)] + key
-    before += b"\x01" if value is None else varint[len(value)]
-    value = value or b""
-    counted = _encode_headers(headers) if headers else b"\0"
-    return [varint[len(before) + len(value) + len(counted)], before, value, counted]
+def _pieces(rows: Iterable[tuple[int, NewRecord]], base_timestamp: int) -> tuple[list[bytes], int]:
+    """The parts of records, each with its offset delta, and their largest timestamp. One loop without a call for each record:
+    it is what a producer without the compiled part spends most of its time in."""
+    varint, pieces = _VARINT, list[bytes]()
+    add, last, newest, start = pieces.extend, base_timestamp, base_timestamp, b"\0\0"
+    for delta, (timestamp, key, value, headers) in rows:
+        if timestamp != last:
+            last, start = timestamp, b"\0" + varint[timestamp - base_timestamp]
+            newest = max(newest, timestamp)
+        before = start + varint[delta]
+        before += b"\x01" if key is None else varint[len(key)] + key
+        size = 0 if value is None else len(value)
+        before += b"\x01" if value is None else varint[size]
+        counted = _encode_headers(headers) if headers else b"\0"
+        add((varint[len(before) + size + len(counted)], before, value or b"", counted))
+    return pieces, newest
 
 
 def record_bytes(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
 ) -> int:
     """The bytes that a record takes in a batch without compression (Kafka's DefaultRecord.sizeInBytes)."""
-    return sum(map(len, _record(timestamp_delta, offset_delta, key, value, headers)))
+    return sum(map(len, _pieces([(offset_delta, (timestamp_delta, key, value, headers))], 0)[0]))
 
 
 def encode_batch(
@@ -128,12 +132,9 @@ def encode_stream(items: Iterable[NewRecord], codec: int) -> bytes:
         while chunk := list(islice(stream, _CHUNK)):
             if first is None:
                 first = newest = chunk[0][0]
-            newest = max(newest, max(item[0] for item in chunk))
-            yield b"".join(
-                part
-                for delta, (timestamp, key, value, headers) in enumerate(chunk, count)
-                for part in _record(timestamp - first, delta, key, value, headers)
-            )
+            pieces, newest_of_chunk = _pieces(enumerate(chunk, count), first)
+            newest = max(newest, newest_of_chunk)
+            yield b"".join(pieces)
             count += len(chunk)
 
     body = compression.compress_pieces(codec, pieces())
@@ -144,12 +145,7 @@ def encode_stream(items: Iterable[NewRecord], codec: int) -> bytes:
 
 def _encoded(items: Sequence[NewRecord]) -> tuple[bytes, int]:
     """The records of a batch, and their largest timestamp."""
-    base_timestamp = newest = items[0][0]
-    pieces: list[bytes] = []
-    for delta, (timestamp, key, value, headers) in enumerate(items):
-        if timestamp > newest:
-            newest = timestamp
-        pieces += _record(timestamp - base_timestamp, delta, key, value, headers)
+    pieces, newest = _pieces(enumerate(items), items[0][0])
     return b"".join(pieces), newest
 
 

@@ -135,8 +135,8 @@ class VerifiedRequests:
     # -- offsets --------------------------------------------------------------------------------------------------------
 
     def offsets(self, request: TxnOffsetCommitRequest, version: int, submit: Submit) -> Pending:
-        """``submit`` has the group's coordinator carry the request out, with a check that comes last: the group has accepted the
-        offsets then, and enough replicas are in sync (CoordinatorPartitionWriter.append)."""
+        """``submit`` has the group's coordinator carry the request out, with a check that comes last, when the group has
+        accepted the offsets and enough replicas are in sync (CoordinatorPartitionWriter.append)."""
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
         claim = offsets_claim(request, version)
