@@ -3,13 +3,16 @@ seen."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 
 import pytest
 
+from coterie.testing import LocalBroker
 from coterie_conformance.applications.connect import wrong_copies
-from coterie_conformance.applications.streams import wrong_counts
+from coterie_conformance.applications.stories import APPLICATIONS
+from coterie_conformance.applications.streams import standbys, wrong_counts
 from coterie_conformance.applications.strikes import ApplicationStrikes
 
 LINES = {"often": 9, "once": 1}
@@ -35,6 +38,21 @@ def test_counts_that_are_lost_repeated_or_out_of_order(seed: int) -> None:
         counts[word].append(counts[word].pop(min(index, len(counts[word]) - 2)))
     (line,) = wrong_counts(LINES, counts)
     assert line.startswith(f"{word}: ")
+
+
+def test_before_the_first_instance_has_joined_no_task_has_a_standby() -> None:
+    with LocalBroker() as broker:
+        assert asyncio.run(standbys(broker.bootstrap_servers)) == set()
+
+
+def test_the_applications_of_each_version() -> None:
+    streams, by_broker, connect = "Kafka Streams", "Kafka Streams by the streams protocol", "Kafka Connect"
+    for version, names in {
+        "3.9.1": {streams, connect},
+        "4.3.0": {streams, by_broker, connect},
+        "4.4.0": {streams, by_broker},
+    }.items():
+        assert {application.name for application in APPLICATIONS if application.runs_with(version)} == names
 
 
 def test_the_lines_of_a_judgement() -> None:

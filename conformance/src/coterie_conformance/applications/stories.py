@@ -25,7 +25,7 @@ _OF_CLUSTER = {"min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
 
 @dataclass(frozen=True, slots=True)
 class JudgedApplication:
-    """``since`` is the first version of Kafka that has it; ``settings`` are the brokers'."""
+    """``since`` and ``until`` are the first and the last version of Kafka that has it; ``settings`` are the brokers'."""
 
     name: str
     folder: str
@@ -33,6 +33,12 @@ class JudgedApplication:
     since: tuple[int, int] = (0, 0)
     settings: Mapping[str, str] = field(default_factory=dict)
     on_cluster: bool = False
+    until: tuple[int, int] | None = None
+
+    def runs_with(self, version: str) -> bool:
+        """Whether this version has it."""
+        major_and_minor = tuple(map(int, version.split(".")[:2]))
+        return self.since <= major_and_minor and (self.until is None or major_and_minor <= self.until)
 
     def brokers(self, version: str, folder: Path) -> dict[str, KillableBroker]:
         """By what a report calls them."""
@@ -53,5 +59,6 @@ APPLICATIONS = (
         STREAMS_GROUPS,
         on_cluster=True,
     ),
-    JudgedApplication("Kafka Connect", "connect", connect.judge),
+    # Maven Central has no file connectors of 4.4, and a worker of 4.4 does not run those of 4.3.
+    JudgedApplication("Kafka Connect", "connect", connect.judge, until=(4, 3)),
 )

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Consumer, KafkaError, Producer
+from coterie.wire.errors import ErrorCode
 from coterie_conformance.applications.strikes import STRIKE_EVERY_S, ApplicationStrikes
 from coterie_conformance.applications.verdict import ApplicationVerdict
 from coterie_conformance.applications.word_counts import APPLICATION, built, instance
@@ -55,6 +56,18 @@ def wrong_counts(lines: Mapping[str, int], counts: Mapping[str, Sequence[int]]) 
     return wrong
 
 
+async def standbys(server: str) -> set[str]:
+    """The tasks that have a standby now; none before an instance has joined, which may be later than the first strike."""
+    async with Admin({"bootstrap.servers": server}) as admin:
+        try:
+            group = await admin.describe_consumer_group(APPLICATION)
+        except KafkaError as error:
+            if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+                return set()
+            raise
+    return {task for m in group.members if m.tasks is not None for task in m.tasks.standby}
+
+
 @dataclass(slots=True)
 class _StreamsStory:
     strikes: ApplicationStrikes
@@ -84,11 +97,8 @@ class _StreamsStory:
         return ApplicationVerdict(order, self.lines.total(), tuple(wrong))
 
     async def _note_standbys(self) -> None:
-        """The tasks that have a standby now."""
         if self.protocol == "streams":
-            async with Admin({"bootstrap.servers": self.strikes.server}) as admin:
-                group = await admin.describe_consumer_group(APPLICATION)
-            self.standbys |= {task for m in group.members if m.tasks is not None for task in m.tasks.standby}
+            self.standbys |= await standbys(self.strikes.server)
 
     async def _write(self, over: asyncio.Event) -> None:
         """Lines until it is ``over``; all are acknowledged then."""

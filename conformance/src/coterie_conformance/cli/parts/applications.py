@@ -23,7 +23,7 @@ def applications_part(options: PartOptions) -> Figures:
     figures: Figures = {}
     failed = 0
     for application in APPLICATIONS:
-        if tuple(map(int, options.version.split(".")[:2])) < application.since:
+        if not application.runs_with(options.version):
             continue
         figures[application.name] = of_one = {}
         for on, broker in application.brokers(options.version, options.folder / application.folder).items():
