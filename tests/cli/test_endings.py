@@ -125,7 +125,7 @@ def test_a_command_that_waits_is_stopped(
     broker: LocalBroker, arguments: tuple[str, ...], code: int, number: signal.Signals
 ) -> None:
     """Interrupted when it has written its first line, or, where it only reads, when it has asked the broker."""
-    requested, group = broker.requested("DescribeCluster"), f"g{int(number)}"
+    requested, group = broker.requested("Metadata"), f"g{int(number)}"
     arguments = tuple(group if word == "g" else word for word in arguments)
     process = subprocess.Popen(
         [sys.executable, "-m", "coterie", *arguments],
@@ -138,7 +138,7 @@ def test_a_command_that_waits_is_stopped(
     bound = threading.Timer(30, process.kill)
     bound.start()
     if arguments[0] == "produce":
-        broker.until_requested("DescribeCluster", requested + 1)
+        broker.until_requested("Metadata", requested + 1)
     else:
         assert process.stdout.readline()
     process.send_signal(number)

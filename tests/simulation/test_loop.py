@@ -72,7 +72,7 @@ def test_where_nothing_is_scheduled_the_error_names_the_tasks_that_wait() -> Non
     with Simulation() as world:
         world.spawn("stuck", waits_for_ever)
         world.loop.call_soon(lambda: None)
-        with pytest.raises(Deadlock, match=r"stuck: .*process\.py"), world._escapes.running():
+        with pytest.raises(Deadlock, match=r"stuck: .*test_loop\.py:\d+ in waits_for_ever"), world._escapes.running():
             world.loop.run_forever()
 
 
@@ -81,9 +81,26 @@ def test_a_program_that_spins_while_no_time_passes_is_a_livelock() -> None:
         while True:
             await asyncio.sleep(0)
 
+    async def waits_for_ever() -> None:
+        await asyncio.get_running_loop().create_future()
+
     with Simulation() as world:
+        for number in range(30):  # more than an error lists
+            world.spawn(f"a bystander {number}", waits_for_ever)
         world.spawn("spinner", spins)
-        with pytest.raises(Livelock, match="spinner"):
+        with pytest.raises(
+            Livelock, match=r"turns ran:\n  spinner: .*test_loop\.py:\d+ in spins \(1\d\d times\)\nWaiting"
+        ):
+            world.advance(1)
+
+
+def test_callbacks_that_spin_without_a_task_are_named() -> None:
+    def again() -> None:
+        asyncio.get_running_loop().call_soon(again)
+
+    with Simulation() as world:
+        world.loop.call_soon(again)
+        with pytest.raises(Livelock, match=r"a callback: .*again"):
             world.advance(1)
 
 

@@ -14,7 +14,10 @@ import heapq
 import itertools
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVarTuple
 
 from coterie.simulation.errors import Deadlock, Escaped, Livelock
@@ -25,8 +28,10 @@ from coterie.simulation.transport import SimulatedServer
 
 Ts = TypeVarTuple("Ts")
 TURN_S = 0.000_001  # that a turn of the loop takes, so that a pause too short for a float's digits ends
+_ASYNCIO = str(Path(asyncio.__file__).parent)
 LIVELOCK_TURNS, LIVELOCK_S = 100_000, 0.2  # so many turns within so little time
 MAX_EXECUTOR_S = 0.002
+SPINNING_TURNS = 100  # whose callbacks a Livelock names
 LISTED_TASKS = 20  # in an error
 CANCELLED_TIMERS = 100  # with fewer the heap keeps them
 
@@ -50,6 +55,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         self.turns = 0
         self.executor_s = MAX_EXECUTOR_S
         self._lively_s, self._lively_turns = 0.0, LIVELOCK_TURNS
+        self._spinning: Counter[str] = Counter()
         self._timer_numbers = itertools.count()
         self._cancelled_timers = 0
         self._buried: list[asyncio.Task[Any]] = []
@@ -134,12 +140,18 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
             raise Deadlock(f"nothing is scheduled after {self.now_s:.3f} s. {self._waiting()}")
 
     def _notice_livelock(self) -> None:
-        """Once in LIVELOCK_TURNS."""
-        if self.now_s - self._lively_s <= LIVELOCK_S:
+        """Once in LIVELOCK_TURNS; where little time has passed, also in the SPINNING_TURNS after, whose callbacks spin."""
+        if self.now_s - self._lively_s > LIVELOCK_S:
+            self._lively_s, self._lively_turns = self.now_s, self.turns + LIVELOCK_TURNS
+            self._spinning.clear()
+            return
+        self._spinning.update(_what_runs(handle) for handle in self._ready)
+        if self.turns >= self._lively_turns + SPINNING_TURNS:
+            often = "\n  ".join(f"{what} ({count} times)" for what, count in self._spinning.most_common(LISTED_TASKS))
             raise Livelock(
-                f"{LIVELOCK_TURNS} turns of the loop in {LIVELOCK_S} s, at {self.now_s:.3f} s. {self._waiting()}"
+                f"{LIVELOCK_TURNS} turns of the loop in {LIVELOCK_S} s, at {self.now_s:.3f} s. "
+                f"In the last {SPINNING_TURNS} turns ran:\n  {often}\n{self._waiting()}"
             )
-        self._lively_s, self._lively_turns = self.now_s, self.turns + LIVELOCK_TURNS
 
     def _drop_cancelled_timers(self) -> None:
         self._scheduled = [entry for entry in self._scheduled if not entry[2].cancelled()]
@@ -320,12 +332,21 @@ def _is_dead(handle: asyncio.Handle) -> bool:
     return process is not None and process.state is ProcessState.KILLED
 
 
+def _what_runs(handle: asyncio.Handle) -> str:
+    """A task with the line where it goes on, or another callback."""
+    callback = handle._callback  # type: ignore[attr-defined]
+    task = getattr(callback, "__self__", None)
+    return _where(task) if isinstance(task, asyncio.Task) else f"a callback: {callback!r}"
+
+
 def _where(task: asyncio.Task[Any]) -> str:
-    """Of a task its name and the line where it waits."""
-    stack = task.get_stack(limit=1)
-    line = (
-        f"{stack[-1].f_code.co_filename}:{stack[-1].f_lineno} in {stack[-1].f_code.co_name}"
-        if stack
-        else "at its start"
-    )
+    """Of a task its name and the line where it waits: the innermost outside asyncio."""
+    frame: FrameType | None = None
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        inner = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if inner is not None and (frame is None or not inner.f_code.co_filename.startswith(_ASYNCIO)):
+            frame = inner
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    line = "at its end" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
     return f"{task.get_name()}: {line}"
