@@ -15,6 +15,7 @@ from coterie.coordinator.offsets.replay import replay_offset
 from coterie.coordinator.replay import restart_session
 from coterie.coordinator.state import COMPLETING, PREPARING, STABLE, Cause, CommittedOffset, Member
 from coterie.proxy.observed.classic_group import NAMED, OBSERVED, UNKNOWN, Evidence, ObservedClassicGroup
+from coterie.proxy.observed.missed_generation import form_missed
 from coterie.proxy.observed.seen import ANY_CONFIG, SeenRequest, error_code
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -117,6 +118,10 @@ def _formed(
         one.held_back.append((seen, response))
         one.held_back_ms = now_ms
         return
+    one.drop_reservations(now_ms)
+    kept = {response.leader, response.member_id, *listed, *(late.member_id for _, late in one.held_back)}
+    if group.phase == PREPARING:
+        form_missed(one, response, kept)
     _name_newcomers(one, seen, response, listed, now_ms)
     if listed:
         for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
@@ -197,7 +202,11 @@ def _remove_unjoined(one: ObservedClassicGroup, joined: str, now_ms: int) -> Non
     silent = {member.member_id for member in one.silent(now_ms)}
     for member in list(one.group.members.values()):
         is_kept = one.group.is_waiting(member.member_id) or member.member_id in one.strangers | waiting
-        if not is_kept and (member.group_instance_id is None or member.member_id in silent):
+        if (
+            member.member_id in one.group.members
+            and not is_kept
+            and (member.group_instance_id is None or member.member_id in silent)
+        ):
             one.gone(member, now_ms)
 
 

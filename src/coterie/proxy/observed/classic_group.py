@@ -50,6 +50,7 @@ class ObservedClassicGroup:
     beside_sync: list[SeenRequest] = field(default_factory=list)
     strangers: set[str] = field(default_factory=set)  # members whose requests do not pass here
     is_unexplained: bool = False  # the rebalance under way has no cause yet
+    causes: list[Cause] = field(default_factory=list)  # of the rebalance under way
     _evidence: dict[tuple[str, str], Evidence] = field(
         default_factory=dict
     )  # by kind and member; observed where there is none
@@ -78,6 +79,10 @@ class ObservedClassicGroup:
     def _apply(self, event: e.Event, now_ms: int) -> None:
         group, before = self.group, self.group.phase
         replay(group, event, now_ms)
+        if isinstance(event, e.RebalanceStarted):
+            self.causes = list(event.causes)
+        elif group.phase == PREPARING and (cause := getattr(event, "cause", None)) is not None:
+            self.causes.append(cause)
         step = Step(group.group_id, event, before, group.phase, group.generation)
         line = self.lines.line(step, group, now_ms)
         if line is not None:
@@ -87,6 +92,26 @@ class ObservedClassicGroup:
             self.emit(line)
         if isinstance(event, e.GroupStored):
             self._evidence.clear()
+
+    def replay_silently(self, event: e.Event, now_ms: int) -> None:
+        """Applies an event without a line."""
+        replay(self.group, event, now_ms)
+
+    def restart(self, causes: Iterable[Cause], now_ms: int) -> None:
+        """The rebalance under way is another one than it seemed, of these causes."""
+        self.group.wanted = []
+        self._apply(e.RebalanceStarted(tuple(causes), now_ms + self.group.rebalance_timeout_ms()), now_ms)
+
+    def lost_join(self, member_id: str) -> SeenRequest | None:
+        """The member's JoinGroup, where its connection ended before the response."""
+        token = self.group.waiting_joins.get(member_id)
+        waiting = [*self.in_flight, *(seen for seen, _ in self.held_back)]
+        return token if isinstance(token, SeenRequest) and token not in waiting else None
+
+    def drop_reservations(self, now_ms: int) -> None:
+        """Ids that were given out and not used in time."""
+        for member_id in [i for i, r in self.group.reservations.items() if r.deadline_ms <= now_ms]:
+            self.apply([e.ReservationDropped(member_id, Cause("session_timeout", member_id))], now_ms, SILENT)
 
     # -- what is not stated -------------------------------------------------------------------------------------------
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.coordinator import events as e
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.state import Cause, Group
+from coterie.coordinator.state import Group
 from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, decide_beside_sync, form_held_back, left
 from coterie.proxy.observed.classic_group import LEFT, SILENT, ObservedClassicGroup
 from coterie.proxy.observed.consumer_group import ObservedConsumers
@@ -82,9 +81,7 @@ class ObservedGroups:
             group = one.group
             if one.held_back_ms + HELD_BACK_MS <= now_ms:
                 form_held_back(one, now_ms)
-            for member_id in [i for i, r in group.reservations.items() if r.deadline_ms <= now_ms]:
-                cause = Cause("session_timeout", member_id)
-                one.apply([e.ReservationDropped(member_id, cause)], now_ms, SILENT)
+            one.drop_reservations(now_ms)
             for lost in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
                 if lost.sent_ms + LEAVE_CONFIRMED_WITHIN_MS <= now_ms:
                     one.in_flight.remove(lost)
