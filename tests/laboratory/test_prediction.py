@@ -12,6 +12,7 @@ from coterie.laboratory.prediction import (
     Alternative,
     Deploy,
     DeployedGroup,
+    PredictedCost,
     Prediction,
     changed,
     clock_drift,
@@ -70,6 +71,24 @@ def test_a_rebalance_waits_for_the_next_poll_of_slow_code() -> None:
     before, after = predicted().costs[0], predicted(group=replace(GROUP, setting=slow)).costs[0]
     # The member that left is waited for by the other, which reads on until its next poll.
     assert after.longest_unowned_s.highest > before.longest_unowned_s.highest + 1
+
+
+def slow(protocol: str, assignor: str, *, joins_in_polls: bool) -> PredictedCost:
+    """With code of 3 s for the records of a poll."""
+    setting = replace(TODAY, protocol=protocol, assignor=assignor, poll_ms=3_000, joins_in_polls=joins_in_polls)
+    return predicted(group=replace(GROUP, setting=setting)).costs[0]
+
+
+def test_members_that_keep_partitions_take_the_responses_of_a_rebalance_in_their_next_polls() -> None:
+    """Java's classic consumer: while it reads on, its commit, its JoinGroup and its assignment each wait for a poll, so that a
+    member that left is back before the others have joined."""
+    others, java = (slow("cooperative", "cooperative-sticky", joins_in_polls=j) for j in (False, True))
+    assert java.unowned_s.lowest > others.unowned_s.highest
+    assert java.rebalances.highest < others.rebalances.lowest
+
+
+def test_members_that_own_nothing_wait_in_their_polls() -> None:
+    assert slow("eager", "range", joins_in_polls=True) == slow("eager", "range", joins_in_polls=False)
 
 
 @pytest.mark.slow

@@ -111,6 +111,28 @@ def test_the_time_between_two_polls_can_be_given() -> None:
     assert not any("between two polls" in sentence for sentence in group.assumed)
 
 
+JAVA, OURS = "apache-kafka-java 3.9.1", "coterie 1.0"
+
+
+@pytest.mark.parametrize(
+    ("software", "is_given", "joins_in_polls"),
+    [([JAVA], None, True), ([OURS], None, False), ([OURS, JAVA], None, True), ([], None, True), ([JAVA], False, False)],
+)
+def test_java_s_members_take_part_in_a_rebalance_in_their_polls(
+    software: list[str], is_given: bool | None, joins_in_polls: bool
+) -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna")
+        crew.settle(1, 1)
+        known = known_of(world, crew)
+    known = known._replace(support=replace(known.support, software={str(n): s for n, s in enumerate(software)}))
+    group = predictable(known, 3_000, is_given)
+    assert group.deployed.setting.joins_in_polls is joins_in_polls
+    assert any("taken for Java's" in sentence for sentence in group.assumed) is (not software)
+    assert not predictable(known).deployed.setting.joins_in_polls  # polls follow each other at once
+
+
 @pytest.mark.slow
 def test_what_may_not_be_read_is_assumed_and_named() -> None:
     with simulate(seed=1) as world:

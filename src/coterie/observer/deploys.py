@@ -30,6 +30,7 @@ from coterie.observer.group_facts import KnownGroupNow
 SESSION_MS, HEARTBEAT_MS, MAX_POLL_MS = 45_000, 3_000, 300_000  # the defaults of Kafka's consumers
 COMMIT_MS, INITIAL_DELAY_MS = 5_000, 3_000
 RECORDS_PER_S = 100.0
+JAVA = "apache-kafka-java"  # a client's name in ApiVersions
 
 
 class UnpredictableGroup(ValueError):
@@ -63,8 +64,11 @@ class _Assuming:
         return values[-1]
 
 
-def predictable(known: KnownGroupNow, poll_ms: int | None = None) -> PredictableGroup:
-    """``poll_ms``: what the members' code takes between two polls, None: as measured. Raises UnpredictableGroup."""
+def predictable(
+    known: KnownGroupNow, poll_ms: int | None = None, joins_in_polls: bool | None = None
+) -> PredictableGroup:
+    """``poll_ms``: what the members' code takes for the records of a poll, None: as measured. ``joins_in_polls``: whether their
+    clients take part in a rebalance in their polls alone, None: as their software does. Raises UnpredictableGroup."""
     description, support, facts = known
     why = _why_unpredictable(description)
     if why is not None:
@@ -95,6 +99,9 @@ def predictable(known: KnownGroupNow, poll_ms: int | None = None) -> Predictable
         max_poll_interval_ms=_longest(m.max_poll_interval_ms for m in members) or MAX_POLL_MS,
         auto_commit_interval_ms=commit_ms,
         poll_ms=max(polls_ms, default=0),
+        joins_in_polls=_joins_in_polls(assuming, known, max(polls_ms, default=0))
+        if joins_in_polls is None
+        else joins_in_polls,
         listener_ms=0,
         network_ms=NETWORK_MS,
         clock_drift=clock_drift(facts.stable_ms, heartbeat_ms),
@@ -145,6 +152,18 @@ def _of_broker(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
         assuming.value(SESSION_TIMEOUT, [session_ms], CONSUMER_SESSION_MS, "the default"),
         assuming.value(HEARTBEAT_INTERVAL, [heartbeat_ms], CONSUMER_HEARTBEAT_MS, "the default"),
     )
+
+
+def _joins_in_polls(assuming: _Assuming, known: KnownGroupNow, poll_ms: int) -> bool:
+    """Java's consumer of the classic protocol takes part in a rebalance in its polls alone."""
+    if known.description.type is GroupType.CONSUMER or not poll_ms:
+        return False
+    software = known.support.software
+    if not software:
+        assuming.sentences.append(
+            "the clients' software is not known: they are taken for Java's, which join in their polls"
+        )
+    return not software or any(name.startswith(JAVA) for name in software.values())
 
 
 def _number(settings: Mapping[str, str], name: str) -> int | None:

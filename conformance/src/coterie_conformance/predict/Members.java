@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -20,6 +21,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * Members of groups, each in a thread. Argument: address. Reads "open NAME GROUP TOPIC PROTOCOL INSTANCE SESSION_MS POLL_MS" and
  * "close NAME" from standard input; prints what each member owns, with the time, whenever it changes, and what it reads.
+ * "warm TOPIC": a consumer of another group joins and leaves, so that the JVM has loaded what a member needs.
  */
 public class Members {
     public static void main(String[] args) throws Exception {
@@ -31,11 +33,43 @@ public class Members {
                 Member member = new Member(args[0], words);
                 members.put(words[1], member);
                 member.start();
+            } else if (words[0].equals("warm")) {
+                warm(args[0], words[1]);
             } else {
                 members.get(words[1]).closing.countDown();
             }
         }
         System.exit(0);
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(String address, String[] words) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", address);
+        settings.put("group.id", words[2]);
+        settings.put("client.id", words[1]);
+        settings.put("auto.offset.reset", "earliest");
+        if (words[4].equals("consumer")) {
+            settings.put("group.protocol", "consumer");
+        } else {
+            settings.put("session.timeout.ms", words[6]);
+            String assignor = words[4].equals("eager") ? "RangeAssignor" : "CooperativeStickyAssignor";
+            settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+        }
+        if (!words[5].equals("-")) {
+            settings.put("group.instance.id", words[5]);
+        }
+        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private static void warm(String address, String topic) {
+        String group = "warm-" + UUID.randomUUID();
+        String[] words = {"open", group, group, topic, "eager", "-", "10000", "0"};
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(address, words)) {
+            consumer.subscribe(List.of(topic));
+            while (consumer.poll(Duration.ofMillis(100)).isEmpty()) {
+                // until records are here
+            }
+        }
     }
 
     static class Member extends Thread implements ConsumerRebalanceListener {
@@ -48,22 +82,7 @@ public class Members {
         Member(String address, String[] words) {
             name = words[1];
             pollMs = Long.parseLong(words[7]);
-            Properties settings = new Properties();
-            settings.put("bootstrap.servers", address);
-            settings.put("group.id", words[2]);
-            settings.put("client.id", name);
-            settings.put("auto.offset.reset", "earliest");
-            if (words[4].equals("consumer")) {
-                settings.put("group.protocol", "consumer");
-            } else {
-                settings.put("session.timeout.ms", words[6]);
-                String assignor = words[4].equals("eager") ? "RangeAssignor" : "CooperativeStickyAssignor";
-                settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
-            }
-            if (!words[5].equals("-")) {
-                settings.put("group.instance.id", words[5]);
-            }
-            consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            consumer = consumer(address, words);
             consumer.subscribe(List.of(words[3]), this);
         }
 
@@ -75,11 +94,11 @@ public class Members {
                     String read = records.partitions().stream().map(partition -> range(partition, records.records(partition)))
                         .collect(Collectors.joining(", "));
                     print(String.format("\"read\": {%s}", read));
-                }
-                try {
-                    closing.await(pollMs, TimeUnit.MILLISECONDS);
-                } catch (InterruptedException never) {
-                    throw new IllegalStateException(never);
+                    try {
+                        closing.await(pollMs, TimeUnit.MILLISECONDS);
+                    } catch (InterruptedException never) {
+                        throw new IllegalStateException(never);
+                    }
                 }
             }
             owned.clear();

@@ -46,7 +46,7 @@ class MemberThread(threading.Thread):
                     read.setdefault(message.partition(), [message.offset(), 0])[1] = message.offset()
             if read:
                 print(json.dumps({"name": self._member, "read": read}) + "\n", end="", flush=True)
-            self.ends.wait(self._poll_s)
+                self.ends.wait(self._poll_s)
         self._owned.clear()
         self._print()
         self._consumer.close()

@@ -41,7 +41,7 @@ NEAR_S = 0.1  # of no matter, where a partition is unowned for tenths of a secon
 @dataclass(frozen=True, slots=True)
 class SetUp:
     """A group: its client, protocol (eager, cooperative or consumer), and size. ``removal``: leave or kill; ``poll_ms``: what
-    its code takes between two polls."""
+    its code takes for the records of a poll."""
 
     client: str
     protocol: str
@@ -94,6 +94,7 @@ SET_UPS = (
     SetUp(LIBRDKAFKA, "eager", static=True, removal="kill"),
     SetUp(OURS, "eager", removal="kill"),
     SetUp(JAVA_OLD, "eager", poll_ms=SLOW_MS),
+    SetUp(JAVA_NEW, "cooperative", poll_ms=SLOW_MS),
     SetUp(OURS, "cooperative", poll_ms=SLOW_MS),
 )
 
@@ -156,7 +157,8 @@ class DeployedSetUp:
         process.order("open", name, s.group, s.group, s.protocol, instance, str(SESSION_MS), str(s.poll_ms))
         if s.removal == "kill":
             self._own[name] = process
-            self._spare[name] = self._process(s.client)  # how long that takes is no part of the next pause
+            self._spare[name] = spare = self._process(s.client)  # how long that takes is no part of the next pause
+            spare.order("warm", s.group)
 
     async def stop(self, name: str) -> None:
         """A life of a member ends."""
@@ -256,7 +258,8 @@ class Deploys:
 
     async def _predicted(self, set_up: SetUp) -> MeasuredDeploy:
         """As `coterie groups predict` does."""
-        known = predictable(await known_group(self._client, set_up.group), set_up.poll_ms or None)
+        of_group = await known_group(self._client, set_up.group)
+        known = predictable(of_group, set_up.poll_ms or None, set_up.client in (JAVA_OLD, JAVA_NEW))
         deploy = Deploy(PAUSE_MS, set_up.gap_ms, set_up.removal)
         prediction = await asyncio.to_thread(predict, known.deployed, deploy, (), SEEDS)
         return MeasuredDeploy(set_up, prediction.costs[0])

@@ -66,7 +66,7 @@ async def live(address: str, ends: asyncio.Event, name: str, words: list[str]) -
         while not ends.is_set():
             polled = await consumer.poll(100)
             listener.read({tp.partition: [r[0].offset, r[-1].offset] for tp, r in polled.items() if r})
-            if poll_ms != "0":
+            if polled and poll_ms != "0":
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(int(poll_ms) / 1000):
                         await ends.wait()

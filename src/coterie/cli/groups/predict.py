@@ -58,7 +58,12 @@ Examples:
     "--poll",
     "poll_ms",
     type=Duration(),
-    help="What the members' code takes between two polls (default: as their clients measured, KIP-714).",
+    help="What the members' code takes for the records of a poll (default: as their clients measured, KIP-714).",
+)
+@click.option(
+    "--clients",
+    type=click.Choice(["java", "other"]),
+    help="Java's take part in a rebalance in their polls, others beside them (default: as the broker knows, or java).",
 )
 @click.option("--kill", is_flag=True, help="The processes end without closing their consumers.")
 @click.option("--static", is_flag=True, help="Only this alternative: every member has a group.instance.id.")
@@ -79,6 +84,7 @@ def predict(
     pause_ms: int,
     gap_ms: int,
     poll_ms: int | None,
+    clients: str | None,
     kill: bool,
     static: bool,
     protocol: str | None,
@@ -97,7 +103,8 @@ def predict(
     from coterie.laboratory.prediction import Deploy, changed, usual_alternatives
     from coterie.laboratory.prediction import predict as predicted
 
-    known = run(predictable_group(group, client, poll_ms))
+    joins_in_polls = None if clients is None else clients == "java"
+    known = run(predictable_group(group, client, poll_ms, joins_in_polls))
     deploy = Deploy(pause_ms, gap_ms, "kill" if kill else "leave", not restarts_all)
     today = known.deployed.setting
     if static or protocol is not None or session_timeout_ms is not None:
@@ -119,14 +126,16 @@ def predict(
         _write(group, known, deploy, prediction)
 
 
-async def predictable_group(group: str, client: dict[str, str], poll_ms: int | None = None) -> PredictableGroup:
+async def predictable_group(
+    group: str, client: dict[str, str], poll_ms: int | None = None, joins_in_polls: bool | None = None
+) -> PredictableGroup:
     """Raises KafkaError; ClickException for a group whose deploys cannot be predicted."""
     from coterie.observer.deploys import UnpredictableGroup, predictable
     from coterie.observer.group_facts import known_group
 
     known = await known_group(client, group)
     try:
-        return predictable(known, poll_ms)
+        return predictable(known, poll_ms, joins_in_polls)
     except UnpredictableGroup as error:
         raise click.ClickException(str(error)) from None
 

@@ -352,9 +352,13 @@ class GroupMemberActor(ABC, Generic[C, M]):
         """Sends a request of the member machine."""
         self.send(
             request,
-            lambda response: self.machine.responded(request, response, self.clock_ms()),
+            lambda response: self._received(request, response),
             lambda: self.machine.lost_connection(request, self.clock_ms()),
         )
+
+    def _received(self, request: Message, response: Message) -> None:
+        """The response to a request of the member machine."""
+        self.machine.responded(request, response, self.clock_ms())
 
     def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
         """To the broker: once, one of the two is called with the result, unless the process ends before."""

@@ -20,6 +20,7 @@ from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
 
 TOPIC = "t"
 CLOSE_MS = 30_000  # KafkaConsumer.close waits so long for its commit
@@ -28,15 +29,19 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What members do, and their faults. ``poll_ms``: their code takes so long between any two polls, and takes part in a
-    rebalance with the next one. A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of
-    garbage or a suspended machine does; both are of random length around the mean."""
+    """What members do, and their faults. ``poll_ms``: their code takes so long for the records of a poll, and they take part in
+    a rebalance with the next one; a member that owns nothing waits in its poll. ``joins_in_polls``: as Java's consumer of the
+    classic protocol, which takes the responses of a rebalance in its polls too; while it keeps partitions it joins a poll
+    later, since the one before only sends its commit (ConsumerCoordinator.onJoinPrepare).
+    A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of garbage or a suspended machine
+    does; both are of random length around the mean."""
 
     partitions: int = 24
     records_per_s: int = 100  # per partition
     auto_commit_interval_ms: int = 5_000
     listener_ms: int = 100
     poll_ms: int = 0
+    joins_in_polls: bool = False
     slow_polls_per_hour: float = 0.0  # per member
     slow_poll_ms: int = 400_000
     pauses_per_hour: float = 0.0
@@ -64,7 +69,7 @@ class ReadingActor(GroupMemberActor[C, M]):
     def start(self) -> None:
         self.reader.stop_all()
         self._started_ms = self._faults_until_ms = self.world.now_ms
-        self._has_joined = self._is_in_poll = False
+        self._is_in_poll = False
         super().start()
 
     def _until_poll_ms(self) -> int:
@@ -112,8 +117,8 @@ class ReadingActor(GroupMemberActor[C, M]):
             self.reader.skip()
 
     def _until_next_poll_ms(self) -> int:
-        """0 where polls follow each other at once. A process that has not joined yet waits in its first poll."""
-        if not self._load.poll_ms or not self._has_joined or self._is_in_poll:
+        """0 where polls follow each other at once: a member that owns nothing waits in its poll."""
+        if not self._load.poll_ms or not self.owned or self._is_in_poll:
             return 0
         return (self._started_ms - self.world.now_ms) % self._load.poll_ms
 
@@ -121,12 +126,24 @@ class ReadingActor(GroupMemberActor[C, M]):
         """A JoinGroup waits for the next poll, for half a session at most: meanwhile the actor sends no heartbeats."""
         wait_ms = 0
         if isinstance(request, JoinGroupRequest):
-            wait_ms = min(self._until_next_poll_ms(), request.session_timeout_ms // 2)
+            wait_ms = self._until_next_poll_ms()
+            if self._load.joins_in_polls and self.owned:
+                wait_ms += self._load.poll_ms
+            wait_ms = min(wait_ms, request.session_timeout_ms // 2)
             self._is_in_poll = False
         if wait_ms:
             self._after(wait_ms, lambda: super(ReadingActor, self)._send(request))
         else:
             super()._send(request)
+
+    def _received(self, request: Message, response: Message) -> None:
+        wait_ms = 0
+        if self._load.joins_in_polls and isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            wait_ms = self._until_next_poll_ms()
+        if wait_ms:
+            self._after(wait_ms, lambda: super(ReadingActor, self)._received(request, response))
+        else:
+            super()._received(request, response)
 
     def _give_up(self, partitions: tuple[TopicPartition, ...], lost: bool) -> None:
         wait_ms = 0 if lost else self._until_next_poll_ms()
@@ -155,7 +172,7 @@ class ReadingActor(GroupMemberActor[C, M]):
 
     def _begin_reading(self, added: tuple[TopicPartition, ...]) -> None:
         """The committed offsets are known at once: looking them up is no part of what the study measures."""
-        self._has_joined, self._is_in_poll = True, False
+        self._is_in_poll = False
         requested: dict[str, list[int]] = {}
         for topic, partition in added:
             requested.setdefault(topic, []).append(partition)

@@ -96,7 +96,12 @@ class KafkaGroup(StudyGroup[M]):
         self.checks = load.checks and members <= CHECKED_UP_TO
         s = load.setting
         self._workload = Workload(
-            load.partitions, load.records_per_s, s.auto_commit_interval_ms, listener_ms=s.listener_ms, poll_ms=s.poll_ms
+            load.partitions,
+            load.records_per_s,
+            s.auto_commit_interval_ms,
+            listener_ms=s.listener_ms,
+            poll_ms=s.poll_ms,
+            joins_in_polls=s.joins_in_polls,
         )
         self._make_broker()
         self.broker.removals = load.removals

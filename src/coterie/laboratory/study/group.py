@@ -18,7 +18,8 @@ from coterie.laboratory.world import World
 class StudySetting:
     """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, consumer, streams, zookeeper, rocketmq.
     ``static``, ``assignor`` (empty: the usual one of the protocol), ``initial_delay_ms``, ``member_id_required``, ``poll_ms``
-    (what the code takes between two polls) and ``listener_ms`` are Kafka's, ``orderly`` is RocketMQ's."""
+    (what the code takes for the records of a poll), ``joins_in_polls`` (see `Workload`) and ``listener_ms`` are Kafka's,
+    ``orderly`` is RocketMQ's."""
 
     name: str
     protocol: str
@@ -32,6 +33,7 @@ class StudySetting:
     member_id_required: bool = True
     auto_commit_interval_ms: int = 5_000
     poll_ms: int = 0
+    joins_in_polls: bool = False
     listener_ms: int = 100
     metadata_max_age_ms: int = 300_000
     brokers: int = 2
