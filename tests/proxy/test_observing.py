@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -34,8 +35,8 @@ def rows(lines: list[JournalLine]) -> list[Row]:
     steps: list[Row] = []
     between: list[Row] = []
     for line in lines:
-        if line.event == "join_extended":
-            continue  # a timer of the coordinator's, of which nothing passes
+        if line.event in ("join_extended", "pattern_seen"):
+            continue  # a timer of the coordinator's, of which nothing passes; the proxy's alone
         if line.event not in ENDS:
             # Of members that join or expire in the same moment either may be first; the phase's end has them all.
             between.append((line.event, *([] if line.event == "rebalance_started" else causes(line))))
@@ -336,11 +337,17 @@ def random_churn(churn: Churn, rng: random.Random) -> None:
     churn.world.advance(120)
 
 
-def generations(lines: list[JournalLine]) -> list[Row]:
-    """By generation its end, the number of members, and its causes. Of two members that join with other subscriptions within a
-    millisecond, on two connections, the coordinator's first one is in no response: of these causes the kind is compared."""
+def generations(lines: list[JournalLine], named: Collection[str | None]) -> list[Row]:
+    """By generation its end, the number of members, and its causes about members that are ``named``, or about none. Of two
+    members that join with other subscriptions within a millisecond, on two connections, the coordinator's first one is in no
+    response: of these causes the kind is compared."""
     return [
-        (line.generation, line.event, line.members, frozenset(map(_comparable, causes(line))))
+        (
+            line.generation,
+            line.event,
+            line.members,
+            frozenset(_comparable(c) for c in causes(line) if c[1] in named or not c[1]),
+        )
         for line in lines
         if line.event in ("stable", "empty")
     ]
@@ -356,6 +363,9 @@ JOINED_BESIDE_SYNC = (6,)  # while the response to the leader's SyncGroup is on 
 MISSED_GENERATIONS = (48, 53, 54)  # that formed after the connections of all their members had ended
 SILENT_TOGETHER = (51,)  # several members, in a generation without its leader's response
 RESERVED_TO_THE_END = (60,)  # of a phase, which the expiry of an id that nobody used ends
+BUSY_NEWCOMER = (85,)  # whose JoinGroup has no id yet, while a member that was paused comes back
+EMPTY_UNSEEN = (73, 148, 172)  # a missed generation, and whether the group was empty after it
+LATE_NEWCOMER = (157,)  # whose response comes after the followers' SyncGroups
 SLOW_SEEDS = (
     *range(2, 6),
     *LOST_LEADERS,
@@ -363,6 +373,9 @@ SLOW_SEEDS = (
     *MISSED_GENERATIONS,
     *SILENT_TOGETHER,
     *RESERVED_TO_THE_END,
+    *BUSY_NEWCOMER,
+    *EMPTY_UNSEEN,
+    *LATE_NEWCOMER,
 )
 
 
@@ -370,14 +383,25 @@ SLOW_SEEDS = (
     "seed", [0, 1, *JOINED_BESIDE_SYNC, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW_SEEDS)]
 )
 def test_random_churn_has_the_broker_s_causes(seed: int) -> None:
+    assert differences(seed) == []
+
+
+def differences(seed: int) -> list[tuple[Row | None, Row | None]]:
+    """By the broker's journal and the proxy's: generations that are not the same. A member whose first JoinGroup has no
+    response has no name here; the end of a group is seen once somebody joins it again."""
     with simulate(seed) as world:
         broker = world.broker(brokers=1)
         broker.create_topic("orders", 6)
         proxied = WorldProxy(world, broker)
         random_churn(Churn(world, broker, proxied), random.Random(seed))
-        theirs = {row[0]: row for row in generations(broker.journal)}
-        ours = {row[0]: row for row in generations(proxied.lines)}
-        assert ours.keys() == theirs.keys()
-        for generation, (_, event, count, whys) in ours.items():
-            assert (event, count) == theirs[generation][1:3], generation
-            assert whys == theirs[generation][3], generation
+    named = {cause.get("member_id") for line in proxied.lines for cause in line.causes}
+    theirs = {row[0]: row for row in generations(broker.journal, named)}
+    ours = {row[0]: row for row in generations(proxied.lines, named)}
+    last = max(ours, default=0)
+    seen = [g for g in sorted(ours.keys() | theirs.keys()) if g <= last or theirs[g][1] != "empty"]
+    return [(theirs.get(g), ours.get(g)) for g in seen if theirs.get(g) != ours.get(g)]
+
+
+if __name__ == "__main__":
+    for number in range(*map(int, sys.argv[1:])):
+        print(number, differences(number) or "the same", flush=True)

@@ -11,10 +11,12 @@ from typing import Any
 
 from coterie.client.errors import KafkaError
 from coterie.coordinator.journal.line import JournalLine
-from coterie.proxy.heads import METADATA, RequestHead
+from coterie.machines.cluster_metadata import GROUP
+from coterie.proxy.heads import FIND_COORDINATOR, METADATA, RequestHead
 from coterie.proxy.observed.groups import WATCHED, WATCHED_KEYS, ObservedGroups
 from coterie.proxy.observed.seen import SeenRequest
 from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorRequest
 
 logger = logging.getLogger("coterie.proxy")
 ADVANCE_EVERY_S = 1.0
@@ -44,7 +46,7 @@ class PassageObservation:
 
     def watches(self, api_key: int) -> bool:
         """Whether requests of the API are looked at."""
-        return api_key in WATCHED_KEYS or api_key == ExplainGroupRequest.api_key
+        return api_key in WATCHED_KEYS or api_key in (ExplainGroupRequest.api_key, FIND_COORDINATOR)
 
     def sent(self, head: RequestHead, request: Any, client_host: str) -> SeenRequest | None:
         """A request goes to the broker; None for one that does not matter."""
@@ -67,10 +69,13 @@ class PassageObservation:
             logger.exception("what is known of group %s is dropped: a request of it was not understood", group_id)
             self.groups.forget(group_id)
 
-    def named(self, api_key: int, response: Any) -> None:
-        """A response that names brokers, and, in Metadata, topics."""
-        if api_key == METADATA:
+    def named(self, head: RequestHead, request: Any, response: Any) -> None:
+        """A response that names brokers, in Metadata topics too, and the request, where it is one that `watches` has."""
+        if head.api_key == METADATA:
             self.groups.topics(response)
+        elif isinstance(request, FindCoordinatorRequest) and request.key_type == GROUP:
+            named = response.coordinators or [Coordinator(request.key, response.node_id, "", 0, response.error_code)]
+            self.groups.coordinators({c.key: c.node_id for c in named if not c.error_code}, self._time_ms())
 
     def own_response(self, request: Any) -> ExplainGroupResponse | None:
         """To `coterie groups why`, of a group that is known here; None: the broker may know it."""

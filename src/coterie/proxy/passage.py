@@ -77,8 +77,8 @@ class RequestWatcher(Protocol):
     def responded(self, seen: Any, response: Any) -> None:
         """The response to what `sent` returned; None where there will be none."""
 
-    def named(self, api_key: int, response: Any) -> None:
-        """A response that names brokers."""
+    def named(self, head: RequestHead, request: Any, response: Any) -> None:
+        """A response that names brokers; ``request`` None unless `watches` has its API."""
 
     def own_response(self, request: Any) -> Message | None:
         """In place of the broker's; None: the broker has the request."""
@@ -362,7 +362,7 @@ class Passage:
             logger.warning("a response is passed on as it is: %s", error)
             return None
         if named is not None and watcher is not None:
-            watcher.named(head.api_key, named.response)
+            watcher.named(head, exchange.request, named.response)
         return named
 
     async def _rewrite(self, named: NamedBrokers | NamedTail, missing: list[Address]) -> None:

@@ -165,7 +165,7 @@ async def stuck_sync(g: StoryGroup) -> None:
         await g.start("ben")
         await g.assigning(2)
         await asyncio.sleep(14)
-    g.may("slow_sync")
+    g.may("slow_sync", "anna")
 
 
 async def paused(g: StoryGroup) -> None:

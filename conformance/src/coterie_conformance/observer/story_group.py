@@ -165,9 +165,9 @@ class StoryGroup:
 
     async def commit(self) -> None:
         """By an administrator, through the proxy."""
-        async with Admin({"bootstrap.servers": self.cluster.address}) as admin:
+        async with Admin({"bootstrap.servers": self.cluster.address, "client.id": "operator"}) as admin:
             await admin.alter_consumer_group_offsets(self.group, {(self.topic, 0): 1})
-        self.may("commit_by_stranger")
+        self.may("commit_by_stranger", "operator")
 
     def end(self) -> None:
         """Kills all members."""

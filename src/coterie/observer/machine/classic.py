@@ -6,13 +6,13 @@ from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, kn
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.journal.line import OWNERS_SHOWN, JournalLine
 from coterie.coordinator.journal.lines import by_member, note_ownership
+from coterie.coordinator.journal.patterns import Life, is_due
 from coterie.coordinator.journal.stored_changes import StoredChange, stored_change, subscribed_topics
-from coterie.observer.machine.known import Course, KnownGroup, KnownMember, KnownTopics, Life
+from coterie.observer.machine.known import Course, KnownGroup, KnownMember, KnownTopics
 from coterie.observer.machine.logged_causes import causes_in_log, removal_in_log
 from coterie.observer.machine.rules import Cause, Departure, cause_of, fenced, why_departed, why_same_members
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
-PATTERN_AGAIN_MS = 10 * 60_000
 REPLACEMENTS_KEPT = 5
 STABLE, EMPTY, PREPARING, COMPLETING = "Stable", "Empty", "PreparingRebalance", "CompletingRebalance"
 
@@ -171,10 +171,7 @@ def _take_members(group: KnownGroup, value: GroupMetadataValue) -> None:
 
 def pattern(group: KnownGroup, cause: Cause, time_ms: int) -> list[JournalLine]:
     """A line for what several rebalances or a long phase show, once in ten minutes for each."""
-    key = (cause["kind"], cause.get("member_id", cause.get("client_id", "")))
-    last_ms = group.patterns.get(key)
-    group.patterns[key] = time_ms
-    if last_ms is not None and time_ms - last_ms < PATTERN_AGAIN_MS:
+    if not is_due(group.patterns, cause, time_ms):
         return []
     state = group.course.state or STABLE
     line = JournalLine(time_ms, group.group, group.generation, "pattern_seen", state, state)

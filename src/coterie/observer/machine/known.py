@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.group_ownership import GroupOwnership
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.patterns import LIVES_KEPT, Life
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.streams.leave import task_owners
@@ -18,19 +19,10 @@ from coterie.coordinator.streams.state import StreamsGroup
 from coterie.observer.machine.sights import Described
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
-COMMITS_KEPT, LIVES_KEPT = 8, 200
+COMMITS_KEPT = 8
 SAME_COMMIT_MS = 50  # a member's partitions are committed by one request
 REGULAR_COMMITS = 3
 ModernGroup = ConsumerGroup | ShareGroup | StreamsGroup
-
-
-class Life(NamedTuple):
-    """The beginning or the end of a member's life."""
-
-    time_ms: int
-    member_id: str
-    client_id: str
-    has_come: bool
 
 
 @dataclass(slots=True)

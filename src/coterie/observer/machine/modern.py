@@ -12,13 +12,14 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerSubscripti
 from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.journal.patterns import Life
 from coterie.coordinator.replay import MODERN_KINDS, replay_record
 from coterie.coordinator.shard import Step
 from coterie.coordinator.share import events as h
 from coterie.coordinator.share.state import ShareGroup, ShareSubscription, StatePartitions
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import StreamsGroup, StreamsMetadata
-from coterie.observer.machine.known import KnownGroup, Life, ModernGroup
+from coterie.observer.machine.known import KnownGroup, ModernGroup
 from coterie.observer.machine.rules import Cause, Departure, cause_of, why_departed
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 

@@ -8,13 +8,14 @@ from coterie.coordinator import events as e
 from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.journal.patterns import SLOW_PHASE_MS, deploy, flapping
 from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, baseline, pattern, stored_lines
 from coterie.observer.machine.described_groups import described_lines, recall
 from coterie.observer.machine.known import KnownGroup, KnownTopics
 from coterie.observer.machine.modern import EpochRemoved, ModernEvent, modern_lines, release_leaving
-from coterie.observer.machine.rules import SLOW_PHASE_MS, Cause, deploy, flapping, slow_joiner
+from coterie.observer.machine.rules import Cause, slow_joiner
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 LOG_WAIT_MS = 2_000  # a broker's log is written as soon as the record
@@ -238,5 +239,5 @@ class GroupObserver:
 
     @staticmethod
     def _patterns(group: KnownGroup, now_ms: int) -> list[JournalLine]:
-        causes = (look(group, now_ms) for look in (flapping, deploy))
+        causes = (flapping(group.lives, now_ms), deploy(group.lives, len(group.members), now_ms))
         return [line for cause in causes if cause is not None for line in pattern(group, cause, now_ms)]

@@ -9,19 +9,14 @@ commits no more.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
-from coterie.observer.machine.known import KnownGroup, KnownMember, Life
+from coterie.observer.machine.known import KnownGroup, KnownMember
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 SLACK_MS = 4_000  # a heartbeat interval, in which the others rejoin, and the pause between two descriptions
-SLOW_PHASE_MS = 10_000  # of a phase of a rebalance: members rejoin with their next heartbeat, every 3 s
-RESTART_MS = 10 * 60_000  # members of a deploy go and come within this time
-DEPLOY_MEMBERS = 2
-FLAPPING_RESTARTS = 2  # of a member that had itself come in another's stead
 FENCING_MS = 60_000
 
 Cause = dict[str, str]
@@ -207,53 +202,6 @@ def why_same_members(group: KnownGroup, now: GroupMetadataValue, counts: dict[st
     if leader is None:
         return known_cause("not_seen", UNKNOWN)
     return cause_of("leader_rejoined", leader, INFERRED, "same_members")
-
-
-def deploy(group: KnownGroup, now_ms: int) -> Cause | None:
-    """Members that had long been there went, and others of their client ids came."""
-    if not is_deploy(restarts_of(_recent(group, now_ms)), len(group.members)):
-        return None
-    return known_cause("deploy", INFERRED, "restarted_in_turn")
-
-
-def flapping(group: KnownGroup, now_ms: int) -> Cause | None:
-    """A client whose members come and soon go again."""
-    again = restarts_of(_recent(group, now_ms)).again
-    client_id, lives = max(again.items(), key=lambda item: item[1], default=("", 0))
-    if lives < FLAPPING_RESTARTS:
-        return None
-    return known_cause("member_flaps", INFERRED, "restarted_again", client_id=client_id)
-
-
-class Restarts(NamedTuple):
-    """Members that came in the stead of one that went, by client id: of one that was there ``first``, and of one that had come
-    in another's stead itself."""
-
-    first: Counter[str]
-    again: Counter[str]
-
-
-def is_deploy(restarts: Restarts, members: int) -> bool:
-    """Whether so many of a group's ``members`` were restarted once that it is a deploy."""
-    return restarts.first.total() >= max(DEPLOY_MEMBERS, members / 2)
-
-
-def _recent(group: KnownGroup, now_ms: int) -> Iterator[Life]:
-    return (life for life in group.lives if now_ms - life.time_ms <= RESTART_MS)
-
-
-def restarts_of(lives: Iterable[Life]) -> Restarts:
-    """``lives``: in the order of time."""
-    restarts, successors = Restarts(Counter(), Counter()), set[str]()
-    gone: dict[str, list[str]] = {}  # by client id: those without a successor yet
-    for life in lives:
-        if not life.has_come:
-            gone.setdefault(life.client_id, []).append(life.member_id)
-        elif gone.get(life.client_id):
-            former = gone[life.client_id].pop()
-            (restarts.again if former in successors else restarts.first)[life.client_id] += 1
-            successors.add(life.member_id)
-    return restarts
 
 
 def slow_joiner(members: Iterable[KnownMember], began_ms: int) -> Cause:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.journal.evidence import INFERRED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
-from coterie.observer.machine.known import Life
-from coterie.observer.machine.rules import RESTART_MS, is_deploy, restarts_of
+from coterie.coordinator.journal.patterns import RESTART_MS, Life, is_deploy, restarts_of
 from coterie.pipeline.history.fleet_tables import FLEET_CAUSES, FLEET_DEPLOYS, FLEET_GROUPS
 from coterie.pipeline.history.job import frames_of
 from coterie.pipeline.history.reading.record_sources import JOURNAL, RECORD_BYTES

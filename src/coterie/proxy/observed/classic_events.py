@@ -61,8 +61,6 @@ def _decide_waiting(one: ObservedClassicGroup, now_ms: int) -> None:
 
 def _sync_sent(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> None:
     group, request = one.group, seen.request
-    if request.generation_id > group.generation:
-        form_held_back(one, now_ms)
     is_owed = request.member_id in group.pending_sync and request.generation_id == group.generation
     if group.phase == COMPLETING and is_owed:
         one.apply([e.SyncReceived(request.member_id, seen)], now_ms)
@@ -119,10 +117,10 @@ def _formed(
         one.held_back_ms = now_ms
         return
     one.drop_reservations(now_ms)
-    kept = {response.leader, response.member_id, *listed, *(late.member_id for _, late in one.held_back)}
-    if group.phase == PREPARING:
-        form_missed(one, response, kept)
     _name_newcomers(one, seen, response, listed, now_ms)
+    if group.phase == PREPARING:
+        kept = {response.leader, response.member_id, *listed, *(late.member_id for _, late in one.held_back)}
+        form_missed(one, response, kept, now_ms)
     if listed:
         for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
             left(one, other, None, now_ms, set(listed))
@@ -147,6 +145,10 @@ def _formed(
     held_back, one.held_back = one.held_back, []
     for other, late in held_back:
         _join_responded(one, other, late, now_ms)
+    for other in [
+        o for o in one.in_flight if isinstance(o.request, SyncGroupRequest)
+    ]:  # sent while others were held back
+        _sync_sent(one, other, now_ms)
 
 
 def form_held_back(one: ObservedClassicGroup, now_ms: int) -> None:
@@ -255,6 +257,8 @@ def _sync_responded(one: ObservedClassicGroup, seen: SeenRequest, response: Any,
     if response.error_code != ErrorCode.NONE:
         _refused(one, request.member_id, response.error_code, now_ms)
         return
+    if request.generation_id > group.generation:
+        form_held_back(one, now_ms)
     if request.generation_id != group.generation or request.member_id not in group.members:
         return
     if request.member_id in group.pending_sync:
@@ -318,11 +322,11 @@ def _leavers(request: Any) -> list[str]:
 def _heard(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     member_id, code = getattr(seen.request, "member_id", ""), error_code(response)
     member = one.group.members.get(member_id)
-    if code != ErrorCode.NONE:
-        _refused(one, member_id, code, now_ms)
-    if member is not None and code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+    if member is not None and code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):  # it is one of the group's
         is_heartbeat = isinstance(seen.request, HeartbeatRequest)
         restart_session(one.group, member_id, now_ms + member.session_timeout_ms, is_heartbeat=is_heartbeat)
+    if code != ErrorCode.NONE:
+        _refused(one, member_id, code, now_ms)
 
 
 def _refused(one: ObservedClassicGroup, member_id: str, code: int, now_ms: int) -> None:

@@ -50,7 +50,7 @@ class ObservedClassicGroup:
     beside_sync: list[SeenRequest] = field(default_factory=list)
     strangers: set[str] = field(default_factory=set)  # members whose requests do not pass here
     is_unexplained: bool = False  # the rebalance under way has no cause yet
-    causes: list[Cause] = field(default_factory=list)  # of the rebalance under way
+    causes: list[tuple[int, Cause]] = field(default_factory=list)  # of the rebalance under way, with their times
     _evidence: dict[tuple[str, str], Evidence] = field(
         default_factory=dict
     )  # by kind and member; observed where there is none
@@ -68,8 +68,8 @@ class ObservedClassicGroup:
             timeout_ms = group.rebalance_timeout_ms()
             self._apply(e.RebalanceStarted(tuple(group.wanted), now_ms + timeout_ms), now_ms)
         is_left = not group.members and not group.reservations and not self.has_newcomers
-        if group.phase == PREPARING and is_left and self.is_whole:
-            self._apply(empty_group_stored(group, group.generation + 1, now_ms), now_ms)
+        if is_left and self.is_whole:
+            self.end_empty(now_ms)
 
     @property
     def has_newcomers(self) -> bool:
@@ -80,9 +80,9 @@ class ObservedClassicGroup:
         group, before = self.group, self.group.phase
         replay(group, event, now_ms)
         if isinstance(event, e.RebalanceStarted):
-            self.causes = list(event.causes)
+            self.causes = [(now_ms, cause) for cause in event.causes]
         elif group.phase == PREPARING and (cause := getattr(event, "cause", None)) is not None:
-            self.causes.append(cause)
+            self.causes.append((now_ms, cause))
         step = Step(group.group_id, event, before, group.phase, group.generation)
         line = self.lines.line(step, group, now_ms)
         if line is not None:
@@ -92,6 +92,11 @@ class ObservedClassicGroup:
             self.emit(line)
         if isinstance(event, e.GroupStored):
             self._evidence.clear()
+
+    def end_empty(self, now_ms: int) -> None:
+        """Ends the rebalance under way without a member."""
+        if self.group.phase == PREPARING:
+            self._apply(empty_group_stored(self.group, self.group.generation + 1, now_ms), now_ms)
 
     def replay_silently(self, event: e.Event, now_ms: int) -> None:
         """Applies an event without a line."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.coordinator import events as e
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.state import Group
+from coterie.coordinator.state import Cause, Group
 from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, decide_beside_sync, form_held_back, left
 from coterie.proxy.observed.classic_group import LEFT, SILENT, ObservedClassicGroup
 from coterie.proxy.observed.consumer_group import ObservedConsumers
 from coterie.proxy.observed.explanation import explained
+from coterie.proxy.observed.patterns import ObservedPatterns
 from coterie.proxy.observed.seen import SeenRequest
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -33,6 +35,7 @@ class ObservedGroups:
     emit: Callable[[JournalLine], None]
     classic: dict[str, ObservedClassicGroup] = field(default_factory=dict)
     consumers: dict[str, ObservedConsumers] = field(default_factory=dict)
+    patterns: dict[str, ObservedPatterns] = field(default_factory=dict)
     _lines: JournalLines = field(default_factory=JournalLines)
     _names: dict[bytes, str] = field(default_factory=dict)  # of topics by id
 
@@ -50,10 +53,18 @@ class ObservedGroups:
 
     def responded(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
         """The coordinator's response to it; None where the connection ended before."""
+        self._responded(seen, response, now_ms)
+        if response is not None:
+            self._patterns(seen.request.group_id).responded(seen, response, now_ms)
+
+    def _responded(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
         group_id = seen.request.group_id
         if isinstance(seen.request, ConsumerGroupHeartbeatRequest):
             if group_id in self.classic and response is not None and response.error_code == 0:
-                self._consumers(group_id).converted(self.classic.pop(group_id).group)
+                former = self.classic.pop(group_id)
+                self._consumers(group_id).converted(former.group)
+                if former.group.members:
+                    former.apply([e.GroupRemoved(Cause("upgraded"))], now_ms)
             self._consumers(group_id).responded(seen, response, now_ms)
             return
         if self._is_of_consumers(group_id):
@@ -75,6 +86,11 @@ class ObservedGroups:
         """Names of topics by id, for groups of the consumer protocol."""
         self._names.update({t.topic_id: t.name for t in response.topics if t.name is not None})
 
+    def coordinators(self, named: Mapping[str, int], now_ms: int) -> None:
+        """The brokers that coordinate groups, by their ids, as a FindCoordinator response has them."""
+        for group_id, node_id in named.items():
+            self._patterns(group_id).coordinator_named(node_id, now_ms)
+
     def advance(self, now_ms: int) -> None:
         """The time passes: reserved ids expire, and a group whose every member is silent is empty at the coordinator too."""
         for one in self.classic.values():
@@ -88,11 +104,23 @@ class ObservedGroups:
                     left(one, lost, None, now_ms, evidence=LEFT)
             if one.is_whole and group.members and len(one.silent(now_ms)) == len(group.members):
                 one.remove_silent(now_ms, SILENT)
+            self._patterns(group.group_id).waited(one, now_ms)
 
     def forget(self, group_id: str) -> None:
         """Begins again with what comes next."""
         self.classic.pop(group_id, None)
         self.consumers.pop(group_id, None)
+        self.patterns.pop(group_id, None)
+
+    def _emit(self, line: JournalLine) -> None:
+        self.emit(line)
+        self._patterns(line.group).saw(line)
+
+    def _patterns(self, group_id: str) -> ObservedPatterns:
+        one = self.patterns.get(group_id)
+        if one is None:
+            one = self.patterns[group_id] = ObservedPatterns(self.emit)
+        return one
 
     def explain(self, group_id: str, now_ms: int) -> dict[str, Any] | None:
         """A classic group as `groups why` explains it; None for one that nothing is known of."""
@@ -105,13 +133,13 @@ class ObservedGroups:
     def _classic(self, group_id: str) -> ObservedClassicGroup:
         one = self.classic.get(group_id)
         if one is None:
-            one = self.classic[group_id] = ObservedClassicGroup(Group(group_id), self._lines, self.emit)
+            one = self.classic[group_id] = ObservedClassicGroup(Group(group_id), self._lines, self._emit)
         return one
 
     def _consumers(self, group_id: str) -> ObservedConsumers:
         one = self.consumers.get(group_id)
         if one is None:
             one = self.consumers[group_id] = ObservedConsumers(
-                group_id, self.emit, lambda topic_id: self._names.get(topic_id, topic_id.hex())
+                group_id, self._emit, lambda topic_id: self._names.get(topic_id, topic_id.hex())
             )
         return one
