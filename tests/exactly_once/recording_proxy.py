@@ -93,7 +93,7 @@ class Recorder:
         else:
             seen.response = response
 
-    def named(self, api_key: int, response: Any) -> None:
+    def named(self, head: RequestHead, request: Any, response: Any) -> None:
         """Nothing depends on it."""
 
     def own_response(self, request: Any) -> None:
