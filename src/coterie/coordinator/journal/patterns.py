@@ -1,5 +1,5 @@
-"""What the comings and goings of a group's members show together: a deploy, or a member that flaps. Whoever sees them applies
-these rules."""
+"""What the comings and goings of a group's members show together: a deploy, or a member that flaps. Observer, proxy and
+history share these rules."""
 
 from __future__ import annotations
 
