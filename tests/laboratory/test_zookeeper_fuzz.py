@@ -60,7 +60,7 @@ class Group:
         """Of those whose session lives no two read the same."""
         readers: dict[tuple[str, int], str] = {}
         for actor in self.actors:
-            if actor.is_in_session():
+            if actor.alive and not actor._session.expired and not actor.machine.is_expired:
                 for partition in actor.owned:
                     assert partition not in readers, f"{partition}: {readers[partition]} and {actor.name}"
                     readers[partition] = actor.name

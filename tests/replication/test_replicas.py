@@ -40,7 +40,10 @@ def test_leader_and_isr_makes_leaders_and_followers() -> None:
     assert refused == {}
     assert isinstance(made.partitions[PARTITION].role, Leader)
     assert isinstance(made.partitions[OTHER].role, Follower)
-    assert made.high_watermarks() == {PARTITION: 1, OTHER: 1}
+    assert {partition: replica.high_watermark for partition, replica in made.partitions.items()} == {
+        PARTITION: 1,
+        OTHER: 1,
+    }
     assert [r.partition for r in made.followers()] == [OTHER]
 
 

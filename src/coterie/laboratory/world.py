@@ -6,7 +6,6 @@ Everything random comes from `World.random`; the same seed gives the same run, w
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -36,7 +35,6 @@ class WorldFlight(NamedTuple):
 
 
 CLOCK_DRIFT = 0.1  # by how much a process's clock may run too fast or too slow
-TIMEOUT_MS = 5_000  # of a request between processes of a cluster
 
 _Event = tuple[int, int, Callable[[], None]]  # (time, number, action)
 
@@ -53,7 +51,6 @@ class World:
         self.events = 0
         self.on_flight: Callable[[WorldFlight], None] | None = None  # sees each message, and changes nothing
         self._queue: list[_Event] = []
-        self._timeouts: deque[_Event] = deque()
         self._sequence = 0
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
@@ -65,27 +62,15 @@ class World:
         self._sequence += 1
         heappush(self._queue, (self.now_ms + delay_ms if delay_ms > 0 else self.now_ms, self._sequence, action))
 
-    def timeout(self, action: Callable[[], None]) -> None:
-        """As `after`, in `TIMEOUT_MS`: always the same delay, so that these many need no heap."""
-        self._sequence += 1
-        self._timeouts.append((self.now_ms + TIMEOUT_MS, self._sequence, action))
-
     def next_ms(self) -> int | None:
         """When the next event is due."""
-        return min((queue[0][0] for queue in (self._queue, self._timeouts) if queue), default=None)
+        return self._queue[0][0] if self._queue else None
 
     def run_until(self, time_ms: int) -> None:
         """Runs everything up to and at that time."""
-        queue, timeouts, pop, events = self._queue, self._timeouts, heappop, 0
-        while True:
-            if timeouts and not (queue and queue[0] < timeouts[0]):
-                if timeouts[0][0] > time_ms:
-                    break
-                self.now_ms, _, action = timeouts.popleft()
-            elif queue and queue[0][0] <= time_ms:
-                self.now_ms, _, action = pop(queue)
-            else:
-                break
+        queue, pop, events = self._queue, heappop, 0
+        while queue and queue[0][0] <= time_ms:
+            self.now_ms, _, action = pop(queue)
             events += 1
             action()
         self.events += events

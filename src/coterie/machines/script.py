@@ -49,13 +49,6 @@ class ScriptMachine:
                 return effect
         return None
 
-    def is_idle(self, now_ms: int) -> bool:
-        """Whether `next` would give nothing then."""
-        if self.finished or self._out:
-            return True
-        wait = self._waiting
-        return wait is not None and not self._nudged and (wait.until_ms is None or now_ms < wait.until_ms)
-
     def respond(self, value: Any = None) -> None:
         """The effect that is out was carried out."""
         assert self._out, "nothing was asked"

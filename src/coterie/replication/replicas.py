@@ -161,7 +161,3 @@ class Replicas:
             if isinstance(replica.role, Leader):
                 effects += replica.role.tick(now_ms)
         return effects
-
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """What the file replication-offset-checkpoint holds."""
-        return {partition: replica.high_watermark for partition, replica in self.partitions.items()}

@@ -89,13 +89,13 @@ async def test_an_offset_with_a_newer_epoch_has_the_leader_looked_up(broker: Loc
         assert await read(one, 5) == VALUES
         assert await read(other, 5) == VALUES
         await one.commit({T0: OffsetAndMetadata(5, 7)})
-        assert (one._cluster.leader(*T0), one._cluster.leader_epoch(*T0)) == (-1, 7)
+        assert (one._cluster.known.leader(*T0), one._cluster.leader_epoch(*T0)) == (-1, 7)
         await one.commit_async({T1: OffsetAndMetadata(0, 8)})
-        assert (one._cluster.leader(*T1), one._cluster.leader_epoch(*T1)) == (-1, 8)
+        assert (one._cluster.known.leader(*T1), one._cluster.leader_epoch(*T1)) == (-1, 8)
         assert await other.committed([T0]) == {T0: 5}
-        assert (other._cluster.leader(*T0), other._cluster.leader_epoch(*T0)) == (-1, 7)
+        assert (other._cluster.known.leader(*T0), other._cluster.leader_epoch(*T0)) == (-1, 7)
         other.seek(T1, OffsetAndMetadata(0, 9))
-        assert (other._cluster.leader(*T1), other._cluster.leader_epoch(*T1)) == (-1, 9)
+        assert (other._cluster.known.leader(*T1), other._cluster.leader_epoch(*T1)) == (-1, 9)
 
 
 @pytest.mark.parametrize(

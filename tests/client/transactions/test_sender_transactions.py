@@ -291,7 +291,7 @@ async def test_the_leader_that_a_response_names(monkeypatch: pytest.MonkeyPatch)
         nodes: list[int | None] = []
 
         def named(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-            nodes.append(cluster.leader("t", 0))
+            nodes.append(cluster.known.leader("t", 0))
             response = produce_response(request, code)
             if code:
                 response.responses[0].partition_responses[0].current_leader = LeaderIdAndEpoch(9990, 5)

@@ -33,7 +33,7 @@ def state(one: One) -> State:
 
 def takes_part(one: Producer[bytes, bytes], topic: str, partition: int) -> bool:
     assert one._transactions is not None
-    return one._transactions.has(TopicPartition(topic, partition))
+    return one._transactions._machine.has(TopicPartition(topic, partition))
 
 
 async def code_of(delivery: Delivery) -> ErrorCode:

@@ -13,7 +13,6 @@ from typing import Any
 from coterie.client import AcknowledgeType, Admin, Consumer, KafkaError, ShareConsumer, TopicPartition
 from coterie.client.connection.connection import Connection
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.laboratory.checking.share_checker import AckOutcome, ShareDeliveries
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
@@ -21,6 +20,7 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from coterie_conformance.share_stories.share_checker import AckOutcome, ShareDeliveries
 from coterie_conformance.share_stories.streams_program import StreamsProgram
 from coterie_conformance.stories.story import StoryReport, naming_seed, without_log_lines
 

@@ -11,7 +11,6 @@ from coterie.broker.broker import Broker
 from coterie.client import Admin
 from coterie.client.connection.connection import Connection
 from coterie.coordinator.share_state.state import SharePartitionKey
-from coterie.laboratory.checking.share_checker import AckOutcome, ShareDeliveries
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
@@ -25,6 +24,7 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
 )
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie_conformance.share_stories.raw_member import initialize_states
+from coterie_conformance.share_stories.share_checker import AckOutcome, ShareDeliveries
 from coterie_conformance.share_stories.story_member import (
     GROUP,
     LETTER_PARTITIONS,

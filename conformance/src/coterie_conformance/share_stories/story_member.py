@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
-from coterie.laboratory.checking.share_checker import AckOutcome, ShareDeliveries
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie_conformance.share_stories.raw_member import (
@@ -22,6 +21,7 @@ from coterie_conformance.share_stories.raw_member import (
     acknowledged,
     parts,
 )
+from coterie_conformance.share_stories.share_checker import AckOutcome, ShareDeliveries
 
 TOPIC, GROUP = "orders", "billing"
 LETTERS, LETTER_PARTITIONS = "dlq.orders", 2

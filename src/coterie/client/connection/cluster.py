@@ -239,10 +239,6 @@ class Cluster:
                 self.known.metadata_received(response, now_ms())
         return self.known.topic_names(wanted)
 
-    def leader(self, topic: str, partition: int) -> int | None:
-        """The node id, None or -1 where none is known."""
-        return self.known.leader(topic, partition)
-
     def leader_epoch(self, topic: str, partition: int) -> int:
         """The epoch of the partition's leader; -1 where it is not known."""
         return self.known.leader_epoch(topic, partition)

@@ -19,11 +19,6 @@ def backoff_of(settings: ClientSettings) -> Backoff:
     return Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
 
 
-def pause_s(backoff: Backoff, failures: int) -> float:
-    """With jitter, after an attempt that ``failures`` failed attempts in a row came before."""
-    return backoff.pause_ms(failures, jitter()) / 1000
-
-
 class Retrying:
     """The attempts of one piece of work, whose timeout begins now."""
 

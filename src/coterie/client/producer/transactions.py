@@ -170,10 +170,6 @@ class TransactionManager:
         self.require(State.UNINITIALIZED, State.READY)
         self._machine.resume(left.producer_id, left.epoch, left.took_part, left.bumps_epoch)
 
-    def has(self, partition: TopicPartition) -> bool:
-        """Whether the partition takes part in the open transaction."""
-        return self._machine.has(partition)
-
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Has these partitions take part, before anything is written to them. Raises KafkaError."""
         token = self._machine.add(partitions, clock.now_ms())

@@ -19,9 +19,15 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor, time_to_target_ms
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.views.modern_explanation import (
+    NAMED,
+    explained,
+    freed,
+    member_session,
+    next_timeout,
+    seconds,
+)
 from coterie.text.quantity import listed, quantity
-
-NAMED = 3
 
 
 def explain_consumer_group(
@@ -31,20 +37,11 @@ def explain_consumer_group(
     names = _Names(topics)
     waiting_for = [w for m in group.members.values() if (w := _waits(group, m, now_ms, names)) is not None]
     assignors = list(config.consumer_group_assignors)
-    return {
-        "group": group.group_id,
-        "state": group.phase.value,
-        "in_state_ms": max(now_ms - group.phase_since_ms, 0) if group.phase_since_ms >= 0 else None,
-        "generation": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "protocol_type": "consumer",
-        "protocol": preferred_assignor(assignor_wishes(group.members.values()), assignors) if assignors else None,
-        "leader": None,
-        "waiting_for": waiting_for,
-        "next_timeout": _next_timeout(group, now_ms),
+    protocol = preferred_assignor(assignor_wishes(group.members.values()), assignors) if assignors else None
+    return explained(group, now_ms, "consumer", protocol, waiting_for) | {
+        "next_timeout": next_timeout(group, now_ms, lambda member_id: _freed(group, member_id)),
         "verdict": _verdict(group, waiting_for, now_ms, config),
         "members": [_member(group, m, now_ms, config, names) for m in group.members.values()],
-        "reserved_ids": [],
     }
 
 
@@ -68,7 +65,7 @@ def _waits(group: ConsumerGroup, member: ConsumerMember, now_ms: int, names: _Na
         owes = "is away, and its instance id has not come back"
     elif current.state == ConsumerMemberState.UNREVOKED_PARTITIONS:
         since_ms = _revoking_since_ms(group, member)
-        long = f" for {_seconds(now_ms - since_ms)}" if since_ms is not None else ""
+        long = f" for {seconds(now_ms - since_ms)}" if since_ms is not None else ""
         owes = f"has not released {names.some(current.pending_revocation)}{long}"
     elif current.state == ConsumerMemberState.UNRELEASED_PARTITIONS:
         missing = group.target.get(member.member_id, NO_PARTITIONS).difference(current.assigned)
@@ -87,25 +84,9 @@ def _revoking_since_ms(group: ConsumerGroup, member: ConsumerMember) -> int | No
     return None if ends_ms is None else ends_ms - member.subscription.rebalance_timeout_ms
 
 
-def _seconds(ms: int) -> str:
-    return f"{max(ms, 0) // 1000} s"
-
-
-def _next_timeout(group: ConsumerGroup, now_ms: int) -> dict[str, Any] | None:
-    timeouts: list[tuple[int, str, str]] = []
-    for member_id, timers in group.timers.items():
-        timeouts.append((timers.session_ms, "session timeout", member_id))
-        if timers.rebalance_ms is not None:
-            timeouts.append((timers.rebalance_ms, "rebalance timeout", member_id))
-    if not timeouts:
-        return None
-    ends_ms, name, member_id = min(timeouts)
-    freed = len(group.members[member_id].current.assigned) + len(group.members[member_id].current.pending_revocation)
-    then = "the member is removed, and the group is empty"
-    if len(group.members) > 1:
-        free = f", and {quantity(freed, 'partition')} of it can be assigned to others" if freed else ""
-        then = f"the member is removed{free}"
-    return {"name": name, "member_id": member_id, "left_ms": max(ends_ms - now_ms, 0), "then": then}
+def _freed(group: ConsumerGroup, member_id: str) -> str:
+    current = group.members[member_id].current
+    return freed(len(current.assigned) + len(current.pending_revocation), "partition")
 
 
 def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
@@ -133,7 +114,7 @@ def _late_text(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: 
     texts = []
     for awaited in named:
         ends_ms = group.timers[awaited["member_id"]].rebalance_ms
-        end = f"; its rebalance timeout ends in {_seconds(ends_ms - now_ms)}" if ends_ms is not None else ""
+        end = f"; its rebalance timeout ends in {seconds(ends_ms - now_ms)}" if ends_ms is not None else ""
         texts.append(f"{awaited['member_id']} {awaited['owes']}{end}")
     more = len(revoking or waiting_for) - len(named)
     return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
@@ -150,11 +131,7 @@ def _member(
         "client_id": subscription.client_id,
         "assignors": [subscription.server_assignor] if subscription.server_assignor is not None else [],
         "host": subscription.client_host,
-        "leader": False,
-        "waits_in": None,
-        "last_heard_ms": max(now_ms - (timers.session_ms - session_ms), 0),
-        "session_timeout_ms": session_ms,
-        "session_left_ms": max(timers.session_ms - now_ms, 0),
+        **member_session(timers.session_ms, session_ms, now_ms),
         "heartbeat_interval_ms": None if subscription.classic else config.group_consumer_heartbeat_interval_ms,
         "rebalance_timeout_ms": subscription.rebalance_timeout_ms,
         "member_epoch": current.member_epoch,

@@ -10,45 +10,26 @@ from typing import Any
 from coterie.coordinator.consumer.target import NO_PARTITIONS, time_to_target_ms
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.share.state import ShareGroup, ShareGroupMember, StatePartitions
+from coterie.coordinator.views.modern_explanation import explained, member_session, next_timeout
 from coterie.text.quantity import quantity
 
 ASSIGNOR = "simple"
+_REDELIVERED = ", and what it had acquired is delivered to others once the locks have ended"
 
 
 def explain_share_group(group: ShareGroup, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
     """The group as JSON-ready values; ``generation`` is the group epoch."""
     waiting = [_waits(m) for m in group.members.values() if m.current.member_epoch < group.assignment_epoch]
-    return {
-        "group": group.group_id,
-        "state": group.phase.value,
-        "in_state_ms": max(now_ms - group.phase_since_ms, 0) if group.phase_since_ms >= 0 else None,
-        "generation": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "protocol_type": "share",
-        "protocol": ASSIGNOR,
-        "leader": None,
-        "waiting_for": waiting,
-        "next_timeout": _next_timeout(group, now_ms),
+    return explained(group, now_ms, "share", ASSIGNOR, waiting) | {
+        "next_timeout": next_timeout(group, now_ms, lambda member_id: _REDELIVERED),
         "verdict": _verdict(group, waiting, now_ms, config),
         "members": [_member(group, m, now_ms, config) for m in group.members.values()],
-        "reserved_ids": [],
     }
 
 
 def _waits(member: ShareGroupMember) -> dict[str, Any]:
     owes = "takes its part of the target assignment with its next heartbeat"
     return {"member_id": member.member_id, "client_id": member.subscription.client_id, "owes": owes}
-
-
-def _next_timeout(group: ShareGroup, now_ms: int) -> dict[str, Any] | None:
-    first = min(((timers.session_ms, member_id) for member_id, timers in group.timers.items()), default=None)
-    if first is None:
-        return None
-    ends_ms, member_id = first
-    then = "the member is removed, and the group is empty"
-    if len(group.members) > 1:
-        then = "the member is removed, and what it had acquired is delivered to others once the locks have ended"
-    return {"name": "session timeout", "member_id": member_id, "left_ms": max(ends_ms - now_ms, 0), "then": then}
 
 
 def _verdict(group: ShareGroup, waiting: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
@@ -76,11 +57,7 @@ def _member(group: ShareGroup, member: ShareGroupMember, now_ms: int, config: Co
         "client_id": member.subscription.client_id,
         "assignors": [],
         "host": member.subscription.client_host,
-        "leader": False,
-        "waits_in": None,
-        "last_heard_ms": max(now_ms - (timers.session_ms - timeout_ms), 0),
-        "session_timeout_ms": timeout_ms,
-        "session_left_ms": max(timers.session_ms - now_ms, 0),
+        **member_session(timers.session_ms, timeout_ms, now_ms),
         "heartbeat_interval_ms": config.group_share_heartbeat_interval_ms,
         "rebalance_timeout_ms": -1,
         "member_epoch": member.current.member_epoch,

@@ -20,28 +20,24 @@ from coterie.coordinator.streams.state import (
 )
 from coterie.coordinator.streams.target import assignor_name
 from coterie.coordinator.streams.tasks import NO_TASKS, TaskId, Tasks
+from coterie.coordinator.views.modern_explanation import (
+    NAMED,
+    explained,
+    freed,
+    member_session,
+    next_timeout,
+    seconds,
+)
 from coterie.text.quantity import listed, quantity
-
-NAMED = 3
 
 
 def explain_streams_group(group: StreamsGroup, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
     """The group as JSON-ready values; ``generation`` is the group epoch, and a task is named as by Kafka, 1_3."""
     waiting_for = [w for m in group.members.values() if (w := _waits(group, m, now_ms)) is not None]
-    return {
-        "group": group.group_id,
-        "state": group.phase.value,
-        "in_state_ms": max(now_ms - group.phase_since_ms, 0) if group.phase_since_ms >= 0 else None,
-        "generation": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "protocol_type": "streams",
-        "protocol": assignor_name(config),
-        "leader": None,
-        "waiting_for": waiting_for,
-        "next_timeout": _next_timeout(group, now_ms),
+    return explained(group, now_ms, "streams", assignor_name(config), waiting_for) | {
+        "next_timeout": next_timeout(group, now_ms, lambda member_id: _freed(group, member_id)),
         "verdict": _verdict(group, waiting_for, now_ms, config),
         "members": [_member(group, m, now_ms, config) for m in group.members.values()],
-        "reserved_ids": [],
     }
 
 
@@ -61,7 +57,7 @@ def _waits(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> dict
         pending = current.pending_revocation
         ends_ms = group.timers[member.member_id].rebalance_ms
         since_ms = None if ends_ms is None else ends_ms - member.metadata.rebalance_timeout_ms
-        long = f" for {_seconds(now_ms - since_ms)}" if since_ms is not None else ""
+        long = f" for {seconds(now_ms - since_ms)}" if since_ms is not None else ""
         owes = f"has not released {_some([*pending.active, *pending.standby, *pending.warmup])}{long}"
     elif current.member_epoch != group.assignment_epoch:
         owes = f"has not sent a heartbeat since the target of epoch {group.assignment_epoch} was computed"
@@ -93,26 +89,8 @@ def _some(tasks: Iterable[TaskId]) -> str:
     return listed(task_names(tasks), NAMED)
 
 
-def _seconds(ms: int) -> str:
-    return f"{max(ms, 0) // 1000} s"
-
-
-def _next_timeout(group: StreamsGroup, now_ms: int) -> dict[str, Any] | None:
-    timeouts = [(timers.session_ms, "session timeout", member_id) for member_id, timers in group.timers.items()]
-    timeouts += [
-        (timers.rebalance_ms, "rebalance timeout", member_id)
-        for member_id, timers in group.timers.items()
-        if timers.rebalance_ms is not None
-    ]
-    if not timeouts:
-        return None
-    ends_ms, name, member_id = min(timeouts)
-    freed = len(group.members[member_id].current.assigned.active)
-    then = "the member is removed, and the group is empty"
-    if len(group.members) > 1:
-        free = f", and {quantity(freed, 'task')} of it can be assigned to others" if freed else ""
-        then = f"the member is removed{free}"
-    return {"name": name, "member_id": member_id, "left_ms": max(ends_ms - now_ms, 0), "then": then}
+def _freed(group: StreamsGroup, member_id: str) -> str:
+    return freed(len(group.members[member_id].current.assigned.active), "task")
 
 
 def _verdict(group: StreamsGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
@@ -151,7 +129,7 @@ def _restoring(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> 
     since_ms = group.restores_since_ms.get(member.member_id, {})
     return [
         f"task {task_names([task])[0]} restores on {member.metadata.client_id or member.member_id} "
-        f"for {_seconds(now_ms - since_ms.get(task, now_ms))}, {quantity(lag, 'record')} behind"
+        f"for {seconds(now_ms - since_ms.get(task, now_ms))}, {quantity(lag, 'record')} behind"
         for task, lag in lags.items()
     ]
 
@@ -165,11 +143,7 @@ def _member(group: StreamsGroup, member: StreamsGroupMember, now_ms: int, config
         "client_id": metadata.client_id,
         "assignors": [],
         "host": metadata.client_host,
-        "leader": False,
-        "waits_in": None,
-        "last_heard_ms": max(now_ms - (timers.session_ms - session_ms), 0),
-        "session_timeout_ms": session_ms,
-        "session_left_ms": max(timers.session_ms - now_ms, 0),
+        **member_session(timers.session_ms, session_ms, now_ms),
         "heartbeat_interval_ms": config.group_streams_heartbeat_interval_ms,
         "rebalance_timeout_ms": metadata.rebalance_timeout_ms,
         "member_epoch": current.member_epoch,

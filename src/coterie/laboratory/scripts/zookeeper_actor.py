@@ -89,10 +89,6 @@ class ZooKeeperActor(ScriptActor):
             self.machine.suspended()
             self.later(ms, self._healed)
 
-    def is_in_session(self) -> bool:
-        """Whether what it owns in ZooKeeper is its own still, as far as ZooKeeper goes."""
-        return self.alive and not self._session.expired and not self.machine.is_expired
-
     def _healed(self) -> None:
         self.cut_off = False
         if not self.paused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation, AclResourceType
@@ -202,32 +202,38 @@ def name_operations(access: Access, groups: list[Any]) -> None:
             group.authorized_operations = access.operations(AclResourceType.GROUP, group.group_id)
 
 
-def consumer_group_describe_check(checked: CheckedRequest) -> Result:
-    """Each group, and every topic that is assigned in it."""
-    if not is_enabled(checked.broker):
-        return checked.proceed()
+def described_groups(
+    checked: CheckedRequest, row: Callable[..., Any], topics_of: Callable[[Any], Iterable[str]]
+) -> Result:
+    """Each group, of which ``row`` is described, and every topic of it; the denied groups come first."""
     request, access = checked.request, checked.access
-    denied = [group for group in request.group_ids if not access.allows_group(_O.DESCRIBE, group)]
-    request.group_ids = [group for group in request.group_ids if group not in denied]
-    rows = [consumer_group_describe.DescribedGroup(_OF_GROUP, group_id=group) for group in dict.fromkeys(denied)]
+    request.group_ids, denied = divided(request.group_ids, lambda group: access.allows_group(_O.DESCRIBE, group))
+    rows = [row(_OF_GROUP, group_id=group) for group in dict.fromkeys(denied)]
 
-    def shown(group: consumer_group_describe.DescribedGroup) -> consumer_group_describe.DescribedGroup:
-        topics = {
-            topic.topic_name
-            for member in group.members
-            for assignment in (member.assignment, member.target_assignment)
-            for topic in assignment.topic_partitions
-        }
-        if not divided(sorted(topics), lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
+    def shown(group: Any) -> Any:
+        if not divided(sorted(set(topics_of(group))), lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
             return group
         text = "the group has topics that the client is not authorized to describe"
-        return consumer_group_describe.DescribedGroup(_DENIED, text, group.group_id)
+        return row(_DENIED, text, group.group_id)
 
     def merge(response: Any) -> None:
         name_operations(access, response.groups)
         response.groups = [*rows, *(shown(group) for group in response.groups)]
 
     return checked.then(merge)
+
+
+def consumer_group_describe_check(checked: CheckedRequest) -> Result:
+    """Each group, and every topic that is assigned in it."""
+    if not is_enabled(checked.broker):
+        return checked.proceed()
+    return described_groups(checked, consumer_group_describe.DescribedGroup, _assigned_topics)
+
+
+def _assigned_topics(group: consumer_group_describe.DescribedGroup) -> Iterator[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            yield from (topic.topic_name for topic in assignment.topic_partitions)
 
 
 def list_groups(checked: CheckedRequest) -> Result:
@@ -296,26 +302,10 @@ def streams_group_describe_check(checked: CheckedRequest) -> Result:
     """Each group, and every topic of its topology."""
     if not is_streams_enabled(checked.broker):
         return checked.proceed()
-    request, access = checked.request, checked.access
-    denied = [group for group in request.group_ids if not access.allows_group(_O.DESCRIBE, group)]
-    request.group_ids = [group for group in request.group_ids if group not in denied]
-    rows = [DescribedStreamsGroup(_OF_GROUP, group_id=group) for group in dict.fromkeys(denied)]
+    return described_groups(checked, DescribedStreamsGroup, _topics_of_topology)
 
-    def shown(group: DescribedStreamsGroup) -> DescribedStreamsGroup:
-        subtopologies = (group.topology.subtopologies if group.topology is not None else None) or []
-        topics = {name for sub in subtopologies for name in (*sub.source_topics, *sub.repartition_sink_topics)}
-        topics |= {
-            topic.name
-            for sub in subtopologies
-            for topic in (*sub.state_changelog_topics, *sub.repartition_source_topics)
-        }
-        if not divided(sorted(topics), lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
-            return group
-        text = "the group has topics that the client is not authorized to describe"
-        return DescribedStreamsGroup(_DENIED, text, group.group_id)
 
-    def merge(response: Any) -> None:
-        name_operations(access, response.groups)
-        response.groups = [*rows, *(shown(group) for group in response.groups)]
-
-    return checked.then(merge)
+def _topics_of_topology(group: DescribedStreamsGroup) -> Iterator[str]:
+    for sub in (group.topology.subtopologies if group.topology is not None else None) or ():
+        yield from (*sub.source_topics, *sub.repartition_sink_topics)
+        yield from (topic.name for topic in (*sub.state_changelog_topics, *sub.repartition_source_topics))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
 from coterie.broker.handlers.access.access import CheckedRequest, Result, divided
-from coterie.broker.handlers.access.groups import name_operations
+from coterie.broker.handlers.access.groups import described_groups
 from coterie.broker.handlers.coordinators.share_groups import is_enabled
 from coterie.coordinator.refusals import response_with
 from coterie.wire.errors import ErrorCode
@@ -43,22 +44,12 @@ def share_group_describe(checked: CheckedRequest) -> Result:
     """Each group, and every topic that is assigned in it."""
     if not is_enabled(checked.broker):
         return checked.proceed()
-    request, access = checked.request, checked.access
-    request.group_ids, denied = divided(request.group_ids, lambda group: access.allows_group(_O.DESCRIBE, group))
-    rows = [DescribedShareGroup(_OF_GROUP, group_id=group) for group in dict.fromkeys(denied)]
+    return described_groups(checked, DescribedShareGroup, _assigned_topics)
 
-    def shown(group: DescribedShareGroup) -> DescribedShareGroup:
-        topics = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
-        if not divided(sorted(topics), lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
-            return group
-        text = "the group has topics that the client is not authorized to describe"
-        return DescribedShareGroup(_DENIED, text, group.group_id)
 
-    def merge(response: Any) -> None:
-        name_operations(access, response.groups)
-        response.groups = [*rows, *(shown(group) for group in response.groups)]
-
-    return checked.then(merge)
+def _assigned_topics(group: DescribedShareGroup) -> Iterator[str]:
+    for member in group.members:
+        yield from (topic.topic_name for topic in member.assignment.topic_partitions)
 
 
 def describe_share_group_offsets(checked: CheckedRequest) -> Result:

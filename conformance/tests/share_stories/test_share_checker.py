@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.laboratory.checking.share_checker import AckOutcome, ShareDeliveries
+from coterie_conformance.share_stories.share_checker import AckOutcome, ShareDeliveries
 
 P = ("orders", 0)
 WRITTEN, UNKNOWN, REFUSED = AckOutcome.WRITTEN, AckOutcome.UNKNOWN, AckOutcome.REFUSED
