@@ -28,6 +28,8 @@ WRONG = [
         "compare --part cli --brokers 3",
         "--brokers goes with --part requests, consumer-groups, everything, tools, clients, members.",
     ),
+    ("compare --part cli --api ShareFetch", "--api goes with --part everything."),
+    ("compare --part everything --api Share*Fetched", "'Share*Fetched' names no API; the APIs are AddOffsetsToTxn,"),
     ("compare --replay {file}", "--replay goes with --part everything alone."),
     ("stories --spark local[1] --processes 1", "leave them out with --spark"),
     ("stories --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),

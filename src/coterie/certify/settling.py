@@ -130,15 +130,17 @@ async def _is_ahead(connection: Connection, group_id: str, epoch: int) -> bool:
 
 
 async def _are_initialized(connection: Connection, group_id: str, names: list[str]) -> bool:
-    """Whether the share group has a state for each partition of those topics that there are."""
+    """Whether the share group has a state for each partition of those topics that there are.
+
+    Kafka's persister, which reads the states, is slow on a busy machine."""
     topics = [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics, allow_auto_topic_creation=False)
-    known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+    known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, KNOWN_WITHIN_S)
     described = await connection.request_version(
         DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)]),
         DescribeShareGroupOffsetsResponse,
         DESCRIBE_VERSION,
-        SETTLED_WITHIN_S,
+        KNOWN_WITHIN_S,
     )
     initialized = {topic.topic_name: len(topic.partitions) for group in described.groups for topic in group.topics}
     return all(initialized.get(str(topic.name), 0) >= len(topic.partitions) for topic in known.topics)

@@ -302,7 +302,8 @@ def test_a_group_without_state_is_refused() -> None:
 
     async def story(share: ShareWorld) -> None:
         member = await share.member()
-        assert parts(await member.fetch([0]))[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        refused = parts(await member.fetch([0]))[0]
+        assert (refused.error_code, refused.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
     in_share_world(story, records=1, start_offset=None)
 

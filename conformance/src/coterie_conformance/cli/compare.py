@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 
+from coterie.certify.question import API_BY_NAME
 from coterie.cli.parts.invocation import json_option, was_given
 from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import write_json, write_line, write_lines
@@ -26,6 +28,7 @@ PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "steps": ("requests",),
     "questions": ("everything", "acls"),
     "nightly": ("everything",),
+    "apis": ("everything",),
     "replay": ("everything",),
     "record": ("certify",),
     "strikes": ("cluster",),
@@ -35,6 +38,7 @@ PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "brokers": ("requests", "consumer-groups", "everything", "tools", "clients", "members"),
 }
 CANNOT_RUN_EXIT = 3
+REQUESTED_APIS = (*sorted(API_BY_NAME), "settings")
 
 
 def _versions_of() -> dict[str, tuple[str, ...]]:
@@ -51,6 +55,14 @@ def _list_parts(context: click.Context, _param: click.Parameter, is_wanted: bool
         context.exit(0)
 
 
+def _named_apis(_context: click.Context, _param: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The APIs that ``patterns`` name. Raises BadParameter for a pattern that names none."""
+    for pattern in patterns:
+        if not fnmatch.filter(REQUESTED_APIS, pattern):
+            raise click.BadParameter(f"{pattern!r} names no API; the APIs are {', '.join(REQUESTED_APIS)}")
+    return tuple(api for api in REQUESTED_APIS if any(fnmatch.fnmatchcase(api, pattern) for pattern in patterns))
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -60,6 +72,7 @@ Examples:
   coterie-conformance compare --part requests --seed 4711 --steps 1
   coterie-conformance compare --part assignors --part client --kafka 4.3.0
   coterie-conformance compare --part everything --kafka 3.9.1 --questions 5000
+  coterie-conformance compare --part everything --kafka 4.4.0 --api '*Share*' --api 'Streams*' --questions 20000
   coterie-conformance compare --part cli --kafka 0.11.0.3
   coterie-conformance compare --part zookeeper --part rocketmq
   coterie-conformance compare --part hostile
@@ -92,6 +105,14 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
 )
 @click.option(
     "--nightly", is_flag=True, help=f"Of the part everything: {quantity(NIGHTLY_QUESTIONS, 'question')} per version."
+)
+@click.option(
+    "--api",
+    "apis",
+    multiple=True,
+    metavar="API",
+    callback=_named_apis,
+    help="Of the part everything: only questions about this API, * for any characters, or settings; may be given again.",
 )
 @click.option(
     "--replay",

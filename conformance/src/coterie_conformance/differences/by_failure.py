@@ -16,6 +16,14 @@ FAILURES: tuple[KnownDifference, ...] = (
         fails_about(r"max_bytes|topics\.partitions\.partition_max_bytes", "lowest|minus one|negative"),
     ),
     KnownDifference(
+        "fails on sizes of shared records",
+        "the same, after which Kafka has acquired nothing",
+        "ShareFetch",
+        ".*",
+        fails_about("max_bytes", "lowest|minus one|negative"),
+        lasting=True,
+    ),
+    KnownDifference(
         "fails on isolation levels",
         "Kafka has no such isolation level",
         "Fetch|ListOffsets",

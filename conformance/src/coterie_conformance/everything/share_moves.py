@@ -8,7 +8,7 @@ from coterie_conformance.everything.generated.domains_of_groups import batches, 
 _SHARED, _STATES, _STREAMS = "$q{n}", "$z{n}", "$y{n}"
 _GROUP = {"group_id": _SHARED}
 _ACKNOWLEDGED = "topics.partitions.acknowledgement_batches"
-_FIRST_RECORDS_MS = 3_000  # a wait that ends with records; the first one of a group lasts until its state is read
+_FIRST_RECORDS_MS = 10_000  # a wait that ends with records; the first one of a group lasts until its state is read
 Ranges = tuple[int, int, list[int]]
 
 

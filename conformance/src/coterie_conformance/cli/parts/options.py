@@ -22,6 +22,7 @@ class PartOptions:
     seed: int
     as_json: bool
     questions: int = 100_000
+    apis: tuple[str, ...] = ()
     replay: Path | None = None
     record: bool = False
     strikes: int = 30

@@ -127,7 +127,7 @@ def _everything(options: PartOptions) -> Figures:
     from coterie_conformance.everything.report import figures, scenario
     from coterie_conformance.everything.run import Wanted, run_everything
 
-    wanted = Wanted(options.questions, options.seed, options.replay, brokers=options.brokers)
+    wanted = Wanted(options.questions, options.seed, options.replay, options.apis, brokers=options.brokers)
 
     def progress(line: str) -> None:
         write_line(f"Kafka {options.version}: {line}", err=True)

@@ -7,7 +7,7 @@ from coterie_conformance.everything.generated.domain import Names
 from coterie_conformance.everything.generated.domains_of_groups import batches, subtopology, topology
 
 Piece = list[tuple[str, str, int, dict[str, Value]]]
-SHARED_WAIT_MS = 3_000  # ends with the first records; the partition's state is read before
+SHARED_WAIT_MS = 10_000  # ends with the first records; the partition's state is read before
 _TOPIC_ID: Value = {"@": "topic id", "of": "{topic}"}
 _STATE_TOPIC = {"topic_id": _TOPIC_ID}
 

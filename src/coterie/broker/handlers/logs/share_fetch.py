@@ -177,8 +177,8 @@ class _Parts:
 
 
 def _data(partition: SharedPartition, fetched: Fetched) -> SharePartitionData:
-    if isinstance(fetched, Refusal):
-        return SharePartitionData(partition.partition, fetched.code, fetched.message, records=b"")
+    if isinstance(fetched, Refusal):  # without its text, as in Kafka (KafkaApis.getResponsePartitionData)
+        return SharePartitionData(partition.partition, fetched.code, records=b"")
     acquired = [AcquiredRecords(*part) for part in fetched.acquired]
     return SharePartitionData(partition.partition, records=fetched.records, acquired_records=acquired)
 
