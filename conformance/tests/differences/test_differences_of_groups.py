@@ -52,6 +52,16 @@ def _committed(code: str) -> dict[str, Any]:
     return {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "error_code": code}]}]}
 
 
+def _shared(partition: int, code: str | None = None) -> dict[str, Any]:
+    """A ShareFetch response with that error of the partition, or without it."""
+    partitions = [] if code is None else [{"partition_index": partition, "error_code": code}]
+    return {"error_code": "NONE", "responses": [{"topic_id": "t", "partitions": partitions}]}
+
+
+_SHARED = {"topics": [{"topic_id": "t", "partitions": [{"partition_index": n} for n in range(2)]}]}
+_SHARED_TWICE = {"topics": [*_SHARED["topics"], *_SHARED["topics"]]}
+
+
 def _fetched(topic_id: str, partitions: int) -> dict[str, Any]:
     return {
         "error_code": "NONE",
@@ -186,6 +196,36 @@ CASES: dict[str, tuple[str, Any, Any, Any, str]] = {
         GROUP,
         _committed("UNKNOWN_MEMBER_ID"),
         _committed("NONE"),
+        "",
+    ),
+    "a share session that begins with a partition twice": (
+        "ShareFetch",
+        _SHARED_TWICE,
+        _shared(0, "NONE"),
+        FAILED,
+        "fails on shared partitions named twice",
+    ),
+    "a share session that goes on with a partition twice": (
+        "ShareFetch",
+        _SHARED_TWICE | {"share_session_epoch": 1},
+        _shared(0, "NONE"),
+        FAILED,
+        "",
+    ),
+    "a share session that begins with two partitions": ("ShareFetch", _SHARED, _shared(0, "NONE"), FAILED, ""),
+    "a state that Kafka has not read": (
+        "ShareFetch",
+        {"max_wait_ms": 300},
+        _shared(0, "UNKNOWN_SERVER_ERROR"),
+        _shared(0),
+        "state read late",
+    ),
+    "records that Kafka does not deliver": ("ShareFetch", {"max_wait_ms": 300}, _shared(0, "NONE"), _shared(0), ""),
+    "a state that Kafka has not read in ten seconds": (
+        "ShareFetch",
+        {"max_wait_ms": 10_000},
+        _shared(0, "UNKNOWN_SERVER_ERROR"),
+        _shared(0),
         "",
     ),
     "two partitions without a topic id": ("Fetch", {}, _fetched("none", 2), FAILED, "fails on no id twice"),

@@ -89,6 +89,15 @@ def test_offsets_are_described(every: bool) -> None:
     assert offsets(broker.ask(request)) == [("t", 0, 0, 0, 0), ("t", 1, 0, 0, 0), *wanted]
 
 
+def test_the_lag_of_a_start_offset_outside_the_log() -> None:
+    """Only -1 has no lag: Kafka's GroupCoordinatorService subtracts any other start offset, in 64 bits"""
+    broker = FramedShare()
+    broker.produce(3)
+    for start, lag in ((-(2**63), -(2**63) + 3), (-2, 5), (-1, -1), (7, -4)):
+        assert not broker.ask(alter(0, offset=start)).responses[0].partitions[0].error_code
+        assert offsets(broker.ask(describe(("t", [0])))) == [("t", 0, 0, start, lag)]
+
+
 @pytest.mark.parametrize("every", [True, False])
 def test_a_summary_that_is_refused_is_no_offset(every: bool) -> None:
     """testDescribeShareGroupOffsetsWithDefaultPersisterReadSummaryPartitionError,

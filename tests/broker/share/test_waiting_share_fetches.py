@@ -124,14 +124,28 @@ def test_max_records_are_of_all_partitions() -> None:
 
 def test_a_fetch_after_the_log_was_cut() -> None:
     """testProcessFetchResponseWithLsoMovementForTopicPartition, testProcessFetchResponseWhenNoRecordsAreAcquired,
-    testProcessFetchResponseWithEmptyRecords: the start offset moves along; no error"""
+    testProcessFetchResponseWithEmptyRecords: the start offset moves along; the response comes without records or an error,
+    before the end of the wait"""
     broker = shared(2, 2, 2)
     broker.fetched("c1", 0, max_records=2)
     delete_up_to(broker, 5)
-    row = broker.fetched("c2", 0)[0]
+    row = rows_of_response(broker.fetch("c2", 0).response)[0]
+    assert (row.error_code, acquired(row)) == (0, [])
+    row = broker.fetched("c2", epoch=1)[0]
     assert (row.error_code, acquired(row)) == (0, [(4, 5, 1)])  # the whole batch, as in Kafka
     assert broker.share.start_offsets("g") == {0: 5}
-    assert all(not acquired(row) and not row.error_code for row in broker.fetched("c2", epoch=1).values())
+    assert all(not acquired(row) and not row.error_code for row in broker.fetched("c2", epoch=2).values())
+
+
+@pytest.mark.parametrize("start", [-(2**63), -2, 7, 2**63 - 1])
+def test_a_fetch_beyond_the_log(start: int) -> None:
+    """The same for a start offset that an administrator has put outside the log: one behind its end stays where it is."""
+    broker = shared(3, start_offset=start)
+    row = rows_of_response(broker.fetch("c1", 0).response)[0]
+    assert (row.error_code, acquired(row)) == (0, [])
+    again = rows_of_response(broker.fetch("c1", 0, epoch=1).response)
+    assert [acquired(row) for row in again.values()] == ([[(0, 2, 1)]] if start < 0 else [])
+    assert broker.share.start_offsets("g") == {0: max(start, 0)}
 
 
 @pytest.mark.parametrize("error", [Refusal(E.NOT_LEADER_OR_FOLLOWER), OSError("broken")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie_conformance.differences import recognisers
+from coterie_conformance.differences import recognisers, recognisers_of_groups
 from coterie_conformance.differences.of_versions import FOUR, THREE
 from coterie_conformance.differences.recognisers import fails_about
 from coterie_conformance.differences.row import KnownDifference
@@ -21,6 +21,14 @@ FAILURES: tuple[KnownDifference, ...] = (
         "ShareFetch",
         ".*",
         fails_about("max_bytes", "lowest|minus one|negative"),
+        lasting=True,
+    ),
+    KnownDifference(
+        "fails on shared partitions named twice",
+        "Kafka cannot keep a partition twice in a new share session",
+        "ShareFetch",
+        ".*",
+        recognisers_of_groups.fails_on_shared_twice,
         lasting=True,
     ),
     KnownDifference(

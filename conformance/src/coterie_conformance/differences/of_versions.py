@@ -263,6 +263,9 @@ OF_4 = (
         " passes over those records where others follow; coterie delivers them again at once", "ShareFetch",
         r"responses\[\]\.partitions\[\]\.(records|acquired_records)(\[\])?",
         recognisers_of_groups.released_in_the_request, since=FOUR, lasting=True),
+    KnownDifference("state read late", "Kafka responds to a share fetch whose wait has ended without the partitions whose"
+        " state has not been read yet: it may take longer than the wait to learn that there is none", "ShareFetch",
+        r"responses\[\](\.partitions\[\])?", recognisers_of_groups.read_too_late, since=FOUR),
     KnownDifference("shared partitions", "which member of a share group gets which of as many partitions depends on the order"
         " of a hash map of Kafka's, and with it on the topic's id, of which each broker makes its own",
         "ShareGroup(Heartbeat|Describe)", r"(groups\[\]\.members\[\]\.)?assignment\.topic_partitions\[\]\.partitions(\[\])?",

@@ -128,6 +128,29 @@ def released_in_the_request(case: DifferingPart) -> bool:
     return any(RELEASE in batch.get("acknowledge_types", ()) for batch in batches)
 
 
+def _shared_partitions(case: DifferingPart) -> list[tuple[str, int]]:
+    topics = case.question.body.get("topics") or []
+    return [(str(t.get("topic_id")), p.get("partition_index", 0)) for t in topics for p in t.get("partitions") or []]
+
+
+def fails_on_shared_twice(case: DifferingPart) -> bool:
+    """A ShareFetch that begins a session with a partition twice, for which the other broker fails."""
+    named, begins = _shared_partitions(case), not case.question.body.get("share_session_epoch", 0)
+    failed = isinstance(case.theirs, dict) and case.theirs.get("error_code") == "UNKNOWN_SERVER_ERROR"
+    return begins and failed and len(set(named)) < len(named)
+
+
+SHORT_WAIT_MS = 300  # within which Kafka's persister may read a state, or not
+
+
+def read_too_late(case: DifferingPart) -> bool:
+    """A ShareFetch of a short wait, whose response names a partition without a state in ours alone."""
+    is_short = int(case.question.body.get("max_wait_ms", 0)) <= SHORT_WAIT_MS
+    ours = case.part.ours if isinstance(case.part.ours, dict) else {}
+    codes = {part.get("error_code") for part in ours.get("partitions", [ours])}
+    return is_short and case.part.theirs == ABSENT and codes == {"UNKNOWN_SERVER_ERROR"}
+
+
 def assigns_as_many(case: DifferingPart) -> bool:
     """Each member that a response about a share group names has as many partitions of each topic on both sides."""
     return bool(_partitions_of_members(case.ours) == _partitions_of_members(case.theirs))

@@ -78,7 +78,8 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
     if version.startswith("2."):
         ours["coterie.group.sync.timeout.enable"] = "false"  # KIP-752 came later
     if version.startswith("4."):
-        theirs["group.coordinator.append.linger.ms"] = "0"
+        # What is appended in one batch fails together: a story would see the exceptions of others.
+        theirs |= dict.fromkeys(("group.coordinator.append.linger.ms", "share.coordinator.append.linger.ms"), "0")
         ours |= _DEFAULTS_OF_4 | _GROUPS_OF_4 | _SHARE_STATE
         theirs |= _DEFAULTS_OF_4 | _GROUPS_OF_4 | _SHARE_STATE
     else:

@@ -144,9 +144,6 @@ class WaitingShareFetch:
             hosted.partition.check_leader()
             return self._acquirable(hosted, offset, max_bytes, first)
         except Refusal as refusal:
-            if refusal.code is ErrorCode.OFFSET_OUT_OF_RANGE and offset < log.log_start_offset:
-                hosted.log_start_moved(log.log_start_offset)
-                return _Read(offset, b"", ())
             return refusal
         except OSError as error:
             self._log_lines.warning("%s cannot be read: %s", log.directory, error)
@@ -179,12 +176,20 @@ class WaitingShareFetch:
         count = 0
         for named, read in reads.items():
             if isinstance(read, Refusal):
-                fetched[named] = read
+                fetched[named] = self._refusal_of(self._hosted[named], read)
                 continue
             acquired = self._acquire(self._hosted[named], read, count)
             count += sum(part.size for part in acquired)
             fetched[named] = AcquiredData(_sliced(read.records, acquired), acquired)
         self._done(fetched | self._refused)
+
+    @staticmethod
+    def _refusal_of(hosted: HostedSharePartition, refusal: Refusal) -> Fetched:
+        """An offset outside the log is no error: the start offset moves to that of the log, and the next fetch reads on."""
+        if refusal.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            return refusal
+        hosted.log_start_moved(hosted.partition.log.log_start_offset)
+        return AcquiredData(b"", [])
 
     def _acquire(self, hosted: HostedSharePartition, read: _Read, count: int) -> list[Acquired]:
         fetching = self._fetching

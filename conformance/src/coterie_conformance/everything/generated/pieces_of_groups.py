@@ -59,14 +59,25 @@ GROUP_PIECES: dict[str, Piece] = {
         ),
     ],
     "sharer assigned": [("assigned {group}", "ShareGroupHeartbeat", 1, _beat("{group}", "$m", 2))],
-    # Another member reads partition 1, whose state the broker has then, and releases it.
+    # Another member reads partition 1, whose state the broker has then, and releases it: by name, since Kafka responds to
+    # the end of a session before what it releases is written.
     "released": [
         ("other {group}", "ShareFetch", 2, _fetched(1, "$w", 0)),
         (
             "released {group}",
             "ShareFetch",
             2,
-            {"group_id": "{group}", "member_id": "$w", "share_session_epoch": -1, "topics": []},
+            {
+                "group_id": "{group}",
+                "member_id": "$w",
+                "share_session_epoch": -1,
+                "topics": [
+                    {
+                        "topic_id": _TOPIC_ID,
+                        "partitions": [{"partition_index": 1, "acknowledgement_batches": batches((0, 2, [2]))}],
+                    }
+                ],
+            },
         ),
     ],
     "acquired": [("acquired {group}", "ShareFetch", 2, _fetched(0, "$m", 0))],

@@ -19,6 +19,7 @@ from coterie.broker.settings.features import SHARE_VERSION
 from coterie.coordinator.commands import StatesDeleted, StatesInitialized
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.share.state import ShareGroup, StatePartitions
+from coterie.coordinator.share_state.state import NO_COUNT, NO_OFFSET
 from coterie.coordinator.views.share_description import describe_share_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
@@ -45,6 +46,7 @@ from coterie.wire.messages.share.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from coterie.wire.primitives import java_long
 
 PROTOCOL = "share"
 _MAX_MEMBER_ID = 36  # Kafka's KafkaApis.isMemberIdValid
@@ -171,19 +173,19 @@ def _describe_offsets(
 def _offset_row(
     broker: ShareServices, topic: str, summary: Any
 ) -> described.DescribeShareGroupOffsetsResponsePartition:
-    """The lag is what is after the start offset and not done with; -1 before the first fetch."""
+    """The lag is what is after the start offset and not done with, in 64 bits as in Kafka; -1 before the first fetch."""
     row = described.DescribeShareGroupOffsetsResponsePartition(summary.partition, -1)
     if summary.error_code:
         return row
     row.start_offset, row.leader_epoch = summary.start_offset, summary.leader_epoch
-    if summary.start_offset >= 0 and summary.delivery_complete_count >= 0:
+    if summary.start_offset != NO_OFFSET and summary.delivery_complete_count != NO_COUNT:
         try:
             log = broker.topics.partition(topic, summary.partition).log
         except Refusal as refusal:
             return described.DescribeShareGroupOffsetsResponsePartition(
                 summary.partition, error_code=refusal.code, error_message=refusal.code.text
             )
-        row.lag = log.high_watermark - summary.start_offset - summary.delivery_complete_count
+        row.lag = java_long(log.high_watermark - summary.start_offset - summary.delivery_complete_count)
     return row
 
 
