@@ -111,6 +111,7 @@ def test_find_coordinator_knows_the_share_coordinator(socket: BrokerSocket) -> N
 
 
 def test_states_outlast_a_restart_also_after_their_log_was_pruned(tmp_path: Path) -> None:
+    """ShareCoordinatorServiceTest: testStartupShutdown"""
     settings = BrokerSettings({"share.coordinator.snapshot.update.records.per.snapshot": "1"})
     responses: list[Any] = []
 

@@ -27,7 +27,8 @@ OF_THE_PROCESS = (
     "node.id", "broker.id", "listeners", "advertised.listeners", "controller.listener.names", "controller.quorum.voters",
     "process.roles", "log.dirs", "offsets.topic.replication.factor", "transaction.state.log.min.isr",
     "transaction.state.log.num.partitions", "transaction.state.log.replication.factor", "max.connections",
-    "group.coordinator.append.linger.ms", "share.coordinator.append.linger.ms", "log.cleaner.io.buffer.size", "broker.session.timeout.ms",
+    "group.coordinator.append.linger.ms", "share.coordinator.append.linger.ms",
+    "log.cleaner.io.buffer.size", "broker.session.timeout.ms",
 )  # fmt: skip
 
 ROWS: tuple[KnownDifference, ...] = (

@@ -13,7 +13,14 @@ from coterie.broker.groups.shard_loading import ShardLoading
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.share_state.state_requests import STATE_REQUESTS, is_empty, refused_row, response_to, rows_of
+from coterie.broker.share_state.state_requests import (
+    STATE_REQUESTS,
+    is_empty,
+    refused_row,
+    response_to,
+    rows_of,
+    unable_row,
+)
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topic import Partition, Topic, code_of
@@ -152,13 +159,17 @@ class ShareCoordinator:
     def _submit_one(self, request: Any, key: SharePartitionKey, row: Any, done: Callable[[Any], None]) -> None:
         try:
             hosted = self._hosted_of(key)
+        except Refusal as refusal:
+            done(unable_row(request, key, refusal.code, refusal.code))
+            return
+        try:
             result, changes = self._decide(hosted.shard, request, key, row)
         except Refusal as refusal:
             done(refused_row(request, key, refusal))
             return
 
         def ended(code: ErrorCode) -> None:
-            done(result if code == ErrorCode.NONE else refused_row(request, key, Refusal(store_error(code))))
+            done(result if code == ErrorCode.NONE else unable_row(request, key, store_error(code), code))
 
         if changes:
             self._append(hosted, changes, ended)
@@ -237,12 +248,16 @@ class ShareCoordinator:
 
     def prune(self) -> None:
         """Moves the start of each log up to where its first needed record is; every
-        share.coordinator.state.topic.prune.interval.ms. Raises OSError."""
+        share.coordinator.state.topic.prune.interval.ms. A log that cannot be cut holds up no other. Raises OSError where the
+        starts of logs cannot be kept."""
         for hosted in [hosted for hosted in self._hosted.values() if hosted.loaded]:
             before = hosted.shard.redundant_before()
             log = hosted.partition.log
-            if before is not None and log.log_start_offset < min(before, log.high_watermark):
-                delete_records(log, min(before, log.high_watermark))
+            try:
+                if before is not None and log.log_start_offset < min(before, log.high_watermark):
+                    delete_records(log, min(before, log.high_watermark))
+            except OSError as error:
+                logger.error("%s-%d cannot be pruned: %s", SHARE_STATE_TOPIC, hosted.partition.index, error)
         self._topics.save_start_offsets()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.coordinator.share_state.state import SharePartitionKey
 from coterie.wire.declaration import Message
-from coterie.wire.errors import Refusal
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share import (
     delete_share_group_state as deleting,
 )
@@ -36,6 +36,7 @@ class StateRequest:
     result_topic: Callable[[bytes, list[Any]], Any]
     row: Callable[..., Any]  # partition, error code, error message, and what the result is with an error
     version: int
+    purpose: str  # as in the text of an error that is not the state's
 
 
 STATE_REQUESTS: dict[type[Message], StateRequest] = {
@@ -45,6 +46,7 @@ STATE_REQUESTS: dict[type[Message], StateRequest] = {
         initializing.TopicStateResult,
         initializing.PartitionStateResult,
         0,
+        "initialize share group state",
     ),
     reading.ReadShareGroupStateRequest: StateRequest(
         reading.ReadShareGroupStateResponse,
@@ -52,6 +54,7 @@ STATE_REQUESTS: dict[type[Message], StateRequest] = {
         reading.ShareTopicState,
         reading.SharePartitionState,
         0,
+        "read share group state",
     ),
     writing.WriteShareGroupStateRequest: StateRequest(
         writing.WriteShareGroupStateResponse,
@@ -59,6 +62,7 @@ STATE_REQUESTS: dict[type[Message], StateRequest] = {
         initializing.TopicStateResult,
         initializing.PartitionStateResult,
         1,
+        "write share group state",
     ),
     deleting.DeleteShareGroupStateRequest: StateRequest(
         deleting.DeleteShareGroupStateResponse,
@@ -66,6 +70,7 @@ STATE_REQUESTS: dict[type[Message], StateRequest] = {
         initializing.TopicStateResult,
         initializing.PartitionStateResult,
         0,
+        "delete share group state",
     ),
     summarizing.ReadShareGroupStateSummaryRequest: StateRequest(
         summarizing.ReadShareGroupStateSummaryResponse,
@@ -73,6 +78,7 @@ STATE_REQUESTS: dict[type[Message], StateRequest] = {
         summarizing.TopicStateSummary,
         summarizing.PartitionStateSummary,
         1,
+        "read share group state summary",
     ),
 }
 
@@ -104,6 +110,13 @@ def refused_row(request: Message, key: SharePartitionKey, refusal: Refusal) -> A
     """The row of a partition whose request is refused."""
     text = refusal.message or refusal.code.text
     return STATE_REQUESTS[type(request)].row(key.partition, refusal.code, text)
+
+
+def unable_row(request: Message, key: SharePartitionKey, code: ErrorCode, cause: ErrorCode) -> Any:
+    """The row of a partition whose coordinator is not here, or cannot write: the text has the cause, as in Kafka's
+    ShareCoordinatorService."""
+    text = f"Unable to {STATE_REQUESTS[type(request)].purpose}: {cause.text}"
+    return refused_row(request, key, Refusal(code, text))
 
 
 def response_to(request: Any, results: dict[SharePartitionKey, Any]) -> Message:
