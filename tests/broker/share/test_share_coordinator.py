@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-import coterie.broker.share_state.share_coordinator as driver
+from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS
 from coterie.broker.share_state.state_requests import STATE_REQUESTS
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC, SharePartitionKey
 from coterie.log.partition_log import PartitionLog
+from coterie.log.retention import delete_records
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.delete_share_group_state import DeletedStatePartition, DeleteShareGroupStateRequest
@@ -148,9 +149,6 @@ def test_which_partition_has_a_state(count: int) -> None:
 
 # -- upkeep -----------------------------------------------------------------------------------------------------------
 
-PRUNED_MS = driver.PRUNE_INTERVAL_MS
-COLD_MS = driver.COLD_INTERVAL_MS
-
 
 def group_of(broker: FramedShare, index: int) -> str:
     """A group whose state of the first partition of t is in that partition of the topic of states."""
@@ -201,15 +199,14 @@ def test_a_log_that_cannot_be_cut_holds_up_no_other(monkeypatch: pytest.MonkeyPa
     broker, first, second = started()
     for index in (0, 1):
         snapshots(broker, index, 2, 3)
-    cut = driver.delete_records
 
     def broken(log: PartitionLog, offset: int) -> Any:
         if log is first:
             raise OSError("broken")
-        return cut(log, offset)
+        return delete_records(log, offset)
 
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "delete_records", broken)
+        patched.setattr("coterie.broker.share_state.share_coordinator.delete_records", broken)
         broker.share_coordinator.prune()
     assert (first.log_start_offset, second.log_start_offset) == (0, 2)
     broker.share_coordinator.prune()
@@ -223,7 +220,7 @@ def test_states_that_are_not_written_any_more_get_a_snapshot(monkeypatch: pytest
     assert upkeep(broker, broker.share_coordinator.snapshot_cold) == 300_000
     broker.share_coordinator.snapshot_cold()
     assert (first.end_offset, second.end_offset) == (1, 1)
-    broker.advance(COLD_MS)
+    broker.advance(COLD_INTERVAL_MS)
     append = PartitionLog.append_own
 
     def broken(log: PartitionLog, *given: Any) -> Any:
