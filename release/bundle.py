@@ -20,13 +20,6 @@ BUILD = ROOT / "build" / "package"
 DIST = ROOT / "dist"
 # The file unpacks itself at each start: what few need would cost all a tenth of a second.
 FILE_EXTRAS, IMAGE_EXTRAS = "http,zookeeper", "http,zookeeper,tls,oauth,schemas"
-# Not imported by what is in the file, and found by PyInstaller all the same.
-EXCLUDED = ("tkinter", "unittest", "pydoc", "lib2to3", "setuptools", "pip")
-# Nor by what is in the file alone, whose start they would make longer; Avro's library in the image imports some.
-FILE_EXCLUDED = (
-    *("sqlite3", "lzma", "bz2", "curses"),
-    *("_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw"),
-)
 STATIC_PROGRAMS = {"busybox": "busybox-static", "bash-static": "bash-static"}  # to the Debian package of each
 
 
@@ -44,13 +37,8 @@ def environment(extras: str) -> Path:
 
 def bundle(programs: Path, layout: str, folder: Path) -> Path:
     """PyInstaller's ``layout`` onefile or onedir in ``folder``; its path."""
-    modules = EXCLUDED + (FILE_EXCLUDED if layout == "onefile" else ())
-    excluded = [option for module in modules for option in ("--exclude-module", module)]
-    _call(
-        programs / "pyinstaller", f"--{layout}", "--name", "coterie", "--noconfirm", "--log-level", "ERROR", "--strip",
-        "--collect-submodules", "coterie", "--collect-data", "coterie", "--copy-metadata", "coterie", *excluded,
-        "--distpath", folder, "--workpath", BUILD / layout, "--specpath", BUILD / layout, HERE / "entry.py",
-    )  # fmt: skip
+    options = ("--noconfirm", "--log-level", "ERROR", "--distpath", folder, "--workpath", BUILD / layout)
+    _call(programs / "pyinstaller", *options, HERE / "coterie.spec", "--", layout)
     return folder / "coterie"
 
 
