@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from coterie.certify.client.process_guard import ProcessGuard
+
 END_S = 10.0
 _PIECE_BYTES = 65_536
 ENVIRONMENT = {
@@ -32,10 +34,17 @@ class UserProcess:
     """One process of the program, with all that it starts. ``number``: the story's. ``takes_lines``: on a standard input."""
 
     def __init__(
-        self, command: Sequence[str], number: int, values: Mapping[str, str], log: Path, *, takes_lines: bool = False
+        self,
+        command: Sequence[str],
+        number: int,
+        values: Mapping[str, str],
+        log: Path,
+        guard: ProcessGuard,
+        *,
+        takes_lines: bool = False,
     ) -> None:
         values = {**values, "process": str(number)}
-        self.number, self.log = number, log
+        self.number, self.log, self._guard = number, log, guard
         self.is_ending = self.is_frozen = False
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
@@ -46,6 +55,7 @@ class UserProcess:
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **{ENVIRONMENT[k]: v for k, v in values.items()}},
                 start_new_session=True,
             )
+        guard.add(self._process.pid)
         self._rest = b""
         for pipe in (self._process.stdout, self._process.stdin):
             if pipe is not None:
@@ -98,6 +108,7 @@ class UserProcess:
         self.is_ending = True
         self._signal(signal.SIGKILL)
         self._process.wait()
+        self._guard.remove(self._process.pid)
 
     def terminate(self) -> None:
         """SIGTERM, and the end of its input."""

@@ -17,6 +17,7 @@ from coterie.certify.client.history import (
     records_in,
     value_of,
 )
+from coterie.certify.client.process_guard import ProcessGuard
 from coterie.certify.client.producer_stories import PRODUCER_STORIES
 from coterie.certify.client.producer_verdict import ProducerRecords, judge_producer
 from coterie.certify.client.stage import GROUP, TOPIC, ClientOutcome, ClientUnderTest, StoryRun
@@ -151,11 +152,22 @@ def run_stories(
 ) -> list[ClientOutcome]:
     """The outcome of each story, in their order; so many ``jobs`` run at a time, each with a broker of its own."""
 
+    running: list[StoryRun] = []
+
     def run(story: ClientStory) -> ClientOutcome:
-        stage = (ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun)(story, client, delivery=delivery)
+        stage = (ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun)(
+            story, client, guard, delivery=delivery
+        )
+        running.append(stage)
         outcome = stage.run()
         progress(outcome)
         return outcome
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(run, stories))
+    with ProcessGuard() as guard, ThreadPoolExecutor(jobs) as pool:
+        try:
+            return list(pool.map(run, stories))
+        except BaseException:  # an interruption among them
+            pool.shutdown(wait=False, cancel_futures=True)
+            for stage in running:
+                stage.abandon()
+            raise

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coterie.certify.client.history import ClientEvent, ClientEventKind, ClientFinding, ClientHistory
 from coterie.certify.client.observed_faults import ObservedFaults, refused_request
+from coterie.certify.client.process_guard import ProcessGuard
 from coterie.certify.client.processes import END_S, UserProcess
 from coterie.certify.client.story import CONSUMER, ClientStory
 from coterie.coordinator.journal.line import JournalLine
@@ -61,6 +62,7 @@ class StoryRun:
 
     story: ClientStory
     client: ClientUnderTest
+    guard: ProcessGuard
     history: ClientHistory = field(default_factory=ClientHistory)
     takes_lines = False
 
@@ -120,6 +122,10 @@ class StoryRun:
             return ClientOutcome(self.story, WRONG if findings else RIGHT, findings, "", seconds)
         return ClientOutcome(self.story, NOT_MET, (), f"the client sent no {', '.join(unmet)}", seconds)
 
+    def abandon(self) -> None:
+        """The story ends as soon as it can, in whatever step it is."""
+        self._over.set()
+
     def _run_steps(self) -> None:
         for number in range(self.story.processes):
             self.start(number)
@@ -150,7 +156,8 @@ class StoryRun:
             if self._progress() != seen:
                 seen, since = self._progress(), time.monotonic()
             none_left = all(process.exit_code() is not None for process in self.processes.values())
-            if time.monotonic() - since > (LOOK_EVERY_S * 10 if none_left else self.client.patience_s):
+            limit_s = LOOK_EVERY_S * 10 if none_left else self.client.patience_s
+            if self._over.is_set() or time.monotonic() - since > limit_s:
                 raise StandsStill(step)
 
     def _progress(self) -> object:
@@ -159,7 +166,7 @@ class StoryRun:
     def _wait_for(self, done: Callable[[], bool], limit_s: float) -> bool:
         deadline_s = time.monotonic() + limit_s
         while not done():
-            if time.monotonic() > deadline_s:
+            if self._over.is_set() or time.monotonic() > deadline_s:
                 return False
             time.sleep(LOOK_EVERY_S)
         return True
@@ -230,7 +237,8 @@ class StoryRun:
             old.close()
         values = {"bootstrap": self.broker.bootstrap_servers, "topic": TOPIC, "group": GROUP}
         log = self.client.folder / f"{self.story.name}-{number}.log"
-        process = UserProcess(command or self.client.command, int(number), values, log, takes_lines=self.takes_lines)
+        program = command or self.client.command
+        process = UserProcess(program, int(number), values, log, self.guard, takes_lines=self.takes_lines)
         with self._lock:
             self.processes[int(number)] = process
 
@@ -283,14 +291,14 @@ class StoryRun:
             limit_s = time.monotonic() - SILENT_S
             return [m for m in self.broker.members(GROUP) if heard.get(m, 0.0) < limit_s]
 
-        time.sleep(SILENT_S)
+        self._over.wait(SILENT_S)
         self._wait_for(lambda: bool(silent()) or not self.broker.members(GROUP), BURY_S)
         self._expire(silent())
 
     def forget(self) -> None:
         """Once every fault was met: the client has then had its time to use the id."""
         self._wait_for(lambda: not self._unmet(), MEMBERS_S)
-        time.sleep(SILENT_S)
+        self._over.wait(SILENT_S)
         faults: ObservedFaults = self.broker.faults  # type: ignore[assignment]  # ours
         self._expire([member_id for member_id in faults.reserved if member_id not in faults.heard])
 
@@ -303,7 +311,7 @@ class StoryRun:
                 self.broker.expire(GROUP, member_id)
 
     def wait(self, seconds: str) -> None:
-        time.sleep(float(seconds))
+        self._over.wait(float(seconds))
 
     def _rule(self, rule: FaultRule, times: int) -> FaultRule:
         self._times[id(rule)] = times
