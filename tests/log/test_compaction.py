@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.log.compaction import clean, plan, swap
+from coterie.log.compaction import clean, plan, swap, swapping
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.log.follower_append import append_as_follower
@@ -264,6 +264,30 @@ def test_a_log_that_changed_meanwhile_is_left_alone() -> None:
     delete_records(log, log.segments[1].base_offset)
     assert not swap(log, cleaned)
     assert newest(log) == {b"k": b"39"}
+
+
+def test_a_log_that_changes_between_two_exchanges_keeps_the_old_segments_that_are_left() -> None:
+    """Between two groups of segments the broker does its other work: DeleteRecords takes what was not exchanged yet."""
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    for n in range(40):
+        put(log, (b"%d" % n, b"v"))
+    wanted = plan(log, 0, force=True)
+    assert wanted is not None
+    cleaned = clean(wanted)
+    assert len(cleaned.groups) > 2
+    exchanging = swapping(log, cleaned)
+    next(exchanging)
+    second = log.segments[1]
+    log.config.cleanup_delete = True
+    delete_records(log, log.segments[2].base_offset)
+    assert second not in log.segments
+    assert list(exchanging) == []
+    assert not cleaned.is_in_place
+    assert log.cleaned_until == 0
+    assert not [name for name in fs.names("c-0") if name.endswith((".cleaned", ".swap"))]
+    compact(log)
+    assert newest(log) == newest(new_log(fs))
 
 
 def test_a_compacted_topic_takes_no_record_without_a_key() -> None:

@@ -8,8 +8,8 @@ them (BatchRetention.RETAIN_EMPTY). A tombstone goes delete.retention.ms after i
 lives to see, and so does a marker: a replica that has the records of its transaction fetches it from here. A batch whose
 records cannot be read although its checksum is right stays as it is, unless a marker would have to stay for it.
 
-`plan` and `swap` belong on the log's own thread; `clean` only reads closed segments, and writes `.cleaned` files and reads them
-once more for their indexes, so it may run elsewhere. A crash leaves the old segments, or the new; never neither.
+`plan` and `swapping` belong on the log's own thread; `clean` only reads closed segments, and writes `.cleaned` files and reads
+them once more for their indexes, so it may run elsewhere. A crash leaves the old segments, or the new; never neither.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Cleaned:
     groups: list[tuple[list[Segment], Segment]] = field(default_factory=list)
     records_before: int = 0
     records_after: int = 0
+    is_in_place: bool = False
 
     def close_files(self) -> None:
         """Of the segments that take no other's place."""
@@ -146,30 +147,48 @@ def clean(plan: CompactionPlan) -> Cleaned:
 
 
 def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
-    """Puts the cleaned files in place of the old ones; False when the log has changed meanwhile (a deleted topic, a
-    segment retention took), and then the old ones stay. Raises OSError; then what was not exchanged stays as it was."""
+    """`swapping` at once; whether all of the cleaned files are in place."""
+    for _ in swapping(log, cleaned):
+        pass
+    return cleaned.is_in_place
+
+
+def swapping(log: PartitionLog, cleaned: Cleaned) -> Iterator[None]:
+    """Puts the cleaned files in place of the old ones, and stops between two groups of segments: each costs syncs of the
+    folder. Once the log has changed meanwhile (a deleted topic, a segment retention took), the old ones that are left stay.
+    Raises OSError; then what was not exchanged stays as it was."""
     fs = cleaned.plan.fs
-    is_same = log.cuts == cleaned.plan.cuts and log.segments[: len(cleaned.plan.segments)] == cleaned.plan.segments
-    if log.is_closed or not is_same:
-        cleaned.close_files()
-        for group, _ in cleaned.groups:
-            path = group[0].stem + ".log" + CLEANED
-            if fs.exists(path):
-                fs.remove(path)
-        return False
     try:
-        _undo_unfinished(log)
-        while cleaned.groups:
+        while _is_unchanged(log, cleaned):
+            _undo_unfinished(log)
+            if not cleaned.groups:
+                log.cleaned_until, log.surveyed_until = cleaned.until, cleaned.surveyed_until
+                cleaned.is_in_place = True
+                return
             group, segment = cleaned.groups[0]
             at = log.segments.index(group[0])
             _exchange(fs, group, segment)
             log.segments[at : at + len(group)] = [segment]
             del cleaned.groups[0]
+            if cleaned.groups:
+                yield
     except OSError:
         cleaned.close_files()
         raise
-    log.cleaned_until, log.surveyed_until = cleaned.until, cleaned.surveyed_until
-    return True
+    cleaned.close_files()
+    for group, _ in cleaned.groups:
+        path = group[0].stem + ".log" + CLEANED
+        if fs.exists(path):
+            fs.remove(path)
+
+
+def _is_unchanged(log: PartitionLog, cleaned: Cleaned) -> bool:
+    """Whether the segments that are not exchanged yet are still the log's, one after the other."""
+    left = [segment for group, _ in cleaned.groups for segment in group]
+    if log.is_closed or log.cuts != cleaned.plan.cuts:
+        return False
+    at = next((n for n, segment in enumerate(log.segments) if left and segment is left[0]), 0)
+    return log.segments[at : at + len(left)] == left
 
 
 def _undo_unfinished(log: PartitionLog) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from coterie.broker.process.clock import Clock
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
-from coterie.log.compaction import clean, plan, swap
+from coterie.log.compaction import clean, plan, swapping
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
@@ -45,7 +45,9 @@ class Cleaner:
             if wanted is None:
                 return
             cleaned = await asyncio.to_thread(clean, wanted)
-            if not swap(log, cleaned):
+            for _ in swapping(log, cleaned):
+                await asyncio.sleep(0)
+            if not cleaned.is_in_place:
                 return
         except (OSError, BatchError, CompressionError) as error:
             if log.is_closed:

@@ -7,12 +7,15 @@ import fcntl
 import os
 import resource
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from coterie.broker.process.descriptors import is_kept_back
 from coterie.log.segments.segment import DELETED
 
 OPEN_FILES = 65_536
+FREED_ASIDE_BYTES = 1 << 24  # to free the blocks of a segment of 1 GiB takes the disk up to 1.4 s
 _PUBLIC, _PRIVATE, _OF_OTHERS = 0o666, 0o600, 0o077  # modes of files, without the umask
 
 
@@ -54,6 +57,20 @@ def sync_folder(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+@cache
+def _freeing() -> ThreadPoolExecutor:
+    """The thread that closes large files without a name: the last descriptor of one frees its blocks."""
+    return ThreadPoolExecutor(1, "coterie-freed-files")
+
+
+def _close(fd: int) -> None:
+    status = os.fstat(fd)
+    if status.st_nlink or status.st_size < FREED_ASIDE_BYTES:
+        os.close(fd)
+    else:
+        _freeing().submit(os.close, fd)
 
 
 class DiskFile:
@@ -112,7 +129,7 @@ class DiskFile:
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            os.close(fd)
+            _close(fd)
 
 
 class DiskFileSystem:
@@ -144,11 +161,24 @@ class DiskFileSystem:
         os.makedirs(self._prefix + path, exist_ok=True)
 
     def remove(self, path: str) -> None:
-        os.unlink(self._prefix + path)
+        """The blocks of a large file are freed in a thread."""
+        name = self._prefix + path
+        if os.stat(name).st_size < FREED_ASIDE_BYTES:
+            os.unlink(name)
+            return
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.unlink(name)
+        finally:
+            _close(fd)
 
     def remove_directory(self, path: str) -> None:
+        """Its large files as `remove`."""
         import shutil  # with archives and their codecs: 2 ms of a start
 
+        for entry in os.scandir(self._prefix + path):
+            if entry.is_file(follow_symlinks=False):
+                self.remove(f"{path}/{entry.name}")
         shutil.rmtree(self._prefix + path)
 
     def rename(self, old: str, new: str) -> None:
