@@ -11,7 +11,7 @@ from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import java_hash, partition_for
 from coterie.coordinator.shard import Decision, Shard, Step
-from coterie.coordinator.stored import from_record
+from coterie.coordinator.stored_records.stored import from_record
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -19,7 +19,7 @@ from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
-from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.stored_records.stored import StoredRecord
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -25,7 +25,7 @@ from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, Group, GroupOffsets, Member, PendingOffset, Reservation
-from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.stored_records.stored import StoredRecord
 from coterie.coordinator.write_queue import drive
 from coterie.laboratory.checking.checkers import check_replay
 from coterie.laboratory.checking.consumer_group_checker import check_loaded

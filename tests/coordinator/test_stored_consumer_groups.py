@@ -26,8 +26,8 @@ from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import from_record, record_text, to_record
-from coterie.coordinator.stored_consumer_groups import (
+from coterie.coordinator.stored_records.stored import from_record, record_text, to_record
+from coterie.coordinator.stored_records.stored_consumer_groups import (
     RECORD_KINDS,
     GroupRecord,
     from_bytes,

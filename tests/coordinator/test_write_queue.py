@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.coordinator.commands import Command, DeleteGroup
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checking.checkers import Ledger, check_replay
 from coterie.log.config import LogConfig

@@ -20,7 +20,7 @@ from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.journal.timeline import Timeline
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.laboratory.brokers.watching_broker import WatchingBroker
 from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.members.reading_member import TOPIC, ReadingMember, Workload

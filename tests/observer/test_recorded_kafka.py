@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.stored import from_record
+from coterie.coordinator.stored_records.stored import from_record
 from coterie.observer.logs.server_log import LogStories, coordinator_lines
 from coterie.observer.machine import sights
 from coterie.observer.machine.observer import GroupObserver

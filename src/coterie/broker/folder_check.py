@@ -21,10 +21,10 @@ from coterie.broker.storage.overlay import OverlayFileSystem
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.log.chunks import SkippedBatch
 from coterie.log.files.filesystem import FileSystem

@@ -36,7 +36,7 @@ from coterie.coordinator.share.decide import SHARE_COMMANDS
 from coterie.coordinator.share.events import SHARE_TIMER_EVENTS
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Cause, Group
-from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
+from coterie.coordinator.stored_records.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
 from coterie.coordinator.streams.events import STREAMS_TIMER_EVENTS, InitialDelaySet
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.machines.values import value

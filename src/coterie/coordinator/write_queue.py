@@ -30,7 +30,7 @@ from coterie.coordinator.consumer.steps import single_member_step
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Token
-from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.stored_records.stored import StoredRecord
 from coterie.records.batch import HEADER_BYTES
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

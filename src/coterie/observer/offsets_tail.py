@@ -10,7 +10,7 @@ from coterie.client import Admin, Consumer, KafkaError, TopicPartition
 from coterie.client.errors import CorruptBatchError
 from coterie.client.types import Record
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.stored import from_record
+from coterie.coordinator.stored_records.stored import from_record
 from coterie.observer.machine.sights import RecordRead
 from coterie.wire.errors import ErrorCode
 from coterie.wire.primitives import WireError

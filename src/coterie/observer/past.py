@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.coordinator.events import GroupStored
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.stored import GROUP_KEY_VERSION
+from coterie.coordinator.stored_records.stored import GROUP_KEY_VERSION
 from coterie.observer.describer import REQUESTS_PER_S, Describer, RequestRate
 from coterie.observer.machine.observer import REMOVAL_WAIT_MS, GroupObserver
 from coterie.observer.machine.sights import StoredBefore, Tick, TopicsSeen

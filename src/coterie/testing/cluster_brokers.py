@@ -12,7 +12,7 @@ from dataclasses import replace
 from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential, Mechanism
-from coterie.broker.cluster.acl_nodes import AclNodes
+from coterie.broker.cluster.access.acl_nodes import AclNodes
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.cluster.peers.secured import peer_dial

@@ -13,7 +13,7 @@ from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request

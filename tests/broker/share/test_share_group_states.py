@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.share.state import ShareGroup
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest

@@ -15,7 +15,7 @@ from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
-from coterie.coordinator.stored import from_record
+from coterie.coordinator.stored_records.stored import from_record
 from coterie.coordinator.write_queue import drive
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records

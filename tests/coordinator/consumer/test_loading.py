@@ -24,8 +24,8 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.stored import StoredRecord, to_record
-from coterie.coordinator.stored_consumer_groups import GroupRecord, to_bytes
+from coterie.coordinator.stored_records.stored import StoredRecord, to_record
+from coterie.coordinator.stored_records.stored_consumer_groups import GroupRecord, to_bytes
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -10,7 +10,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, count_protocols
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.wire.errors import ErrorCode
 from tests.coordinator.consumer.test_loading import Broker
 

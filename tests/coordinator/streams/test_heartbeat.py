@@ -12,7 +12,7 @@ from coterie.coordinator.commands import DeleteGroup
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.stored import StoredRecord, record_text
+from coterie.coordinator.stored_records.stored import StoredRecord, record_text
 from coterie.coordinator.streams.state import StreamsGroup, StreamsGroupState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest

@@ -12,8 +12,8 @@ import pytest
 from coterie.coordinator.events import Event
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.stored import from_record, record_text, to_record
-from coterie.coordinator.stored_kinds import GroupRecord
+from coterie.coordinator.stored_records.stored import from_record, record_text, to_record
+from coterie.coordinator.stored_records.stored_kinds import GroupRecord
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import (
     CurrentTasks,

@@ -7,9 +7,9 @@ from itertools import islice
 
 import pytest
 
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.transactions.replicated import ReplicatedTransactions, WriteMarkers
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.coordinator.offsets_log import OffsetsLog
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

@@ -23,7 +23,7 @@ from coterie.client import Admin, Consumer, Producer, TopicPartition
 from coterie.console.history_page import sections
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.observer.logs import server_log
 from coterie.pipeline.history import job
 from coterie.pipeline.history.commits import counting

@@ -13,7 +13,7 @@ import pytest
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.tables import TABLES
 from coterie.pipeline.tables.ddl import arrow_schema, column_names

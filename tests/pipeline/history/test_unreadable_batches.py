@@ -14,7 +14,7 @@ from coterie.cli.groups.offsets_dump import dump_offsets, offset_segments
 from coterie.cli.pipeline.pipeline import _report_unreadable
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.pipeline.history.group_metadata import unreadable_row
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.reading.decoding import UNREADABLE, OffsetsDecoder

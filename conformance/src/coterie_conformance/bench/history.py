@@ -13,7 +13,7 @@ import google_crc32c
 
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.records.batch import HEADER_BYTES
 from coterie.records.encoding import encode_batch
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.coordinator.events import OffsetStored
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch

@@ -16,7 +16,7 @@ from coterie.client import Admin
 from coterie.coordinator.events import GroupStored, OffsetStored
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch

@@ -13,8 +13,8 @@ from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.broker.clients.otlp import NoMetrics, pushed_metrics
 from coterie.broker.connections.routes import UNREADABLE
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.stored import from_record
-from coterie.coordinator.stored_consumer_groups import RECORD_KINDS
+from coterie.coordinator.stored_records.stored import from_record
+from coterie.coordinator.stored_records.stored_consumer_groups import RECORD_KINDS
 from coterie.coordinator.transactions.state import decode_transaction
 from coterie.records import batch as batches
 from coterie.records import compiled, compression, markers

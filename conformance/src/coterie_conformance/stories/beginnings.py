@@ -8,7 +8,7 @@ from coterie.client.connection.connection import Connection
 from coterie.client.errors import check
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import to_record
+from coterie.coordinator.stored_records.stored import to_record
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

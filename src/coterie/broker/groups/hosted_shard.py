@@ -16,10 +16,10 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Reply
 from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog

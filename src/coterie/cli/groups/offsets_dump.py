@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from coterie.coordinator.stored import record_text
+from coterie.coordinator.stored_records.stored import record_text
 from coterie.pipeline.history.reading.sound_batches import UnreadableBatch, walk
 from coterie.pipeline.reading.log_folders import FileRange
 from coterie.records.batch import MAGIC, BatchError, BatchHeader, batches

@@ -17,7 +17,7 @@ from coterie.coordinator.consumer.state import (
     ResolvedRegex,
     TopicIdPartition,
 )
-from coterie.coordinator.stored_kinds import GroupRecord
+from coterie.coordinator.stored_records.stored_kinds import GroupRecord
 from coterie.wire.messages.stored import consumer_group_records as m
 from coterie.wire.primitives import UNSIGNED_VARINTS
 

@@ -11,7 +11,7 @@ from coterie.coordinator.consumer.state import ConsumerMemberState, TopicIdParti
 from coterie.coordinator.consumer.stored import partitions_by_topic
 from coterie.coordinator.share import events as s
 from coterie.coordinator.share.state import ShareAssignment, ShareSubscription, StatePartitions, StateTopic
-from coterie.coordinator.stored_kinds import RecordKind, RecordTable
+from coterie.coordinator.stored_records.stored_kinds import RecordKind, RecordTable
 from coterie.wire.messages.stored import share_group_records as m
 from coterie.wire.messages.stored.consumer_group_records import TargetPartitions
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from coterie.coordinator.stored_kinds import RecordKind, RecordTable
+from coterie.coordinator.stored_records.stored_kinds import RecordKind, RecordTable
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.response import task_ids
 from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsMemberState, StreamsMetadata

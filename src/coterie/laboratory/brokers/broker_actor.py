@@ -8,11 +8,11 @@ from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay

@@ -14,7 +14,7 @@ from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, Me
 
 @value
 class RecordRead:
-    """A record of `__consumer_offsets`, as `coterie.coordinator.stored.from_record` reads it."""
+    """A record of `__consumer_offsets`, as `coterie.coordinator.stored_records.stored.from_record` reads it."""
 
     time_ms: int
     group: str

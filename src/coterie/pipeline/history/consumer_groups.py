@@ -13,7 +13,7 @@ from typing import Any
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, TopicIdPartition
 from coterie.coordinator.consumer.stored import event_of
-from coterie.coordinator.stored_consumer_groups import from_bytes
+from coterie.coordinator.stored_records.stored_consumer_groups import from_bytes
 from coterie.machines.ownership import PartitionOwners, count_moved
 from coterie.pipeline.history.origins import origin_in_offsets
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP

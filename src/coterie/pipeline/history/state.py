@@ -18,7 +18,7 @@ from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
-from coterie.coordinator.stored import StoredRecord, group_key, to_record
+from coterie.coordinator.stored_records.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.streams.leave import task_owners
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.subscriptions import CONSUMER

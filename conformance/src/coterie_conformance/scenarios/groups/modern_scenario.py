@@ -20,7 +20,7 @@ from coterie.coordinator.outcome import Context
 from coterie.coordinator.replay import K
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
-from coterie.coordinator.stored import StoredRecord, record_text
+from coterie.coordinator.stored_records.stored import StoredRecord, record_text
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
 from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 from coterie_conformance.scenarios.groups.scenario_requests import RequestActor, plain

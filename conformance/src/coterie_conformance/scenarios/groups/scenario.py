@@ -24,7 +24,7 @@ from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
-from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.stored_records.stored import StoredRecord
 from coterie.coordinator.views.description import describe_group
 from coterie.coordinator.write_queue import drive
 from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, check_group, check_replay

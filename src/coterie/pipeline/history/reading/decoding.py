@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.coordinator.state import CommittedOffset
-from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
-from coterie.coordinator.stored_consumer_groups import from_bytes
+from coterie.coordinator.stored_records.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
+from coterie.coordinator.stored_records.stored_consumer_groups import from_bytes
 from coterie.pipeline.history.reading.sound_batches import UnreadableBatch
 from coterie.records.arrow_arrays import (
     arrow_array,

@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from typing import Any, get_args
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
-from coterie.coordinator import stored_consumer_groups
 from coterie.coordinator.consumer.events import ConsumerEvent, CurrentStored
 from coterie.coordinator.consumer.stored import current_record, event_of, record_of
 from coterie.coordinator.events import (
@@ -27,7 +26,8 @@ from coterie.coordinator.events import (
 from coterie.coordinator.share.events import ShareEvent
 from coterie.coordinator.share.stored import SHARE_RECORDS
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
-from coterie.coordinator.stored_kinds import RecordTable, to_bytes
+from coterie.coordinator.stored_records import stored_consumer_groups
+from coterie.coordinator.stored_records.stored_kinds import RecordTable, to_bytes
 from coterie.coordinator.streams.events import StreamsEvent
 from coterie.coordinator.streams.stored import STREAMS_RECORDS
 from coterie.machines.values import value

@@ -8,7 +8,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from coterie.coordinator.stored_kinds import GroupRecord, RecordKind, read_record, text_of_record, to_bytes
+from coterie.coordinator.stored_records.stored_kinds import (
+    GroupRecord,
+    RecordKind,
+    read_record,
+    text_of_record,
+    to_bytes,
+)
 from coterie.wire.messages.stored.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -1,0 +1,1 @@
+"""What a cluster's brokers share of access in ZooKeeper: ACLs, delegation tokens, client quotas and SCRAM credentials."""
