@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import aiohttp
 
@@ -101,6 +103,31 @@ def test_the_server_serves_its_own_names_alone() -> None:
     (own, text), (other, _) = asyncio.run(requested())
     assert (own, other) == (200, 403)
     assert "coterie_group_lag" in text
+
+
+def test_the_query_of_the_recipe_for_keda_has_the_lag_of_the_group() -> None:
+    """Prometheus sums the series with that name and label."""
+    page = (Path(__file__).parents[2] / "docs/how-to/observe.md").read_text()
+    (query,) = re.findall(r"query: sum\((\w+)\{(\w+)=\"(\w+)\"\}\)", page)
+    metric, label, group = query
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna")
+        crew.settle(1)
+        crew.controls["anna"].leaves = True
+        world.advance(30)
+
+        async def text() -> str:
+            seen = GroupLags({"bootstrap.servers": crew.broker.bootstrap_servers}, RequestRate(1000))
+            seen.see(sights.NoCoordinatorSeen(0, GROUP))
+            await seen.refresh()
+            seen.close()
+            return ObservedMetrics(GroupObserver(), seen).text().decode()
+
+        shown = world.run(text())
+    values = re.findall(rf'^{metric}\{{.*{label}="{group}".*\}} (\S+)$', shown, re.MULTILINE)
+    assert len(values) == 6
+    assert 6 * 25 < sum(map(float, values)) < 6 * 60
 
 
 async def lags_of(servers: str) -> list[GroupLag]:

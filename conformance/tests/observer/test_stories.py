@@ -11,7 +11,7 @@ import pytest
 from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.line import CAUSES, JournalLine
 from coterie.observer.machine.rules import RULES
-from coterie_conformance.observer.stories import OF_CONSUMERS, THIRTY, CauseStory
+from coterie_conformance.observer.stories import OF_CONSUMERS, OF_SHARES_AND_STREAMS, THIRTY, CauseStory
 from coterie_conformance.observer.story_cluster import StoryCluster, StoryVerdict, is_named
 from coterie_conformance.observer.story_group import is_true
 from coterie_conformance.servers.coterie_process import CoterieBroker
@@ -28,8 +28,10 @@ def line(*causes: dict[str, str], event: str = "stable") -> JournalLine:
 def test_there_are_thirty_with_every_client_and_their_causes_are_the_journals() -> None:
     assert len(THIRTY) == 30
     assert {story.client for story in THIRTY} == {"Java", "librdkafka", "sarama", "coterie"}
-    assert {story.kind for story in (*THIRTY, *OF_CONSUMERS)} <= {"", *CAUSES}
-    assert {story.rule for story in (*THIRTY, *OF_CONSUMERS)} <= {"", *RULES}
+    everyone = (*THIRTY, *OF_CONSUMERS, *OF_SHARES_AND_STREAMS)
+    assert {story.kind for story in everyone} <= {"", *CAUSES}
+    assert {story.rule for story in everyone} <= {"", *RULES}
+    assert len({StoryVerdict(story).name for story in everyone}) == len(everyone)
     assert len({(story.name, story.client) for story in THIRTY}) == 30
 
 

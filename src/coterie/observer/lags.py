@@ -11,7 +11,7 @@ from coterie.client import Admin, TopicPartition
 from coterie.coordinator import events as e
 from coterie.observer.describer import Describer, RequestRate
 from coterie.observer.group_descriptions import now_ms
-from coterie.observer.machine.sights import RecordRead, Sight
+from coterie.observer.machine.sights import RecordRead, ShareStateRead, Sight, TopicsSeen
 from coterie.text.lag import STALLED_AFTER_MS
 
 REFRESH_EVERY_S = 10.0
@@ -22,7 +22,8 @@ TIMES_AT_ONCE = 1_000  # records whose time is read in a refresh
 class GroupLag(NamedTuple):
     """Of a partition with a committed offset; ``lag`` in records. ``lag_ms``: how long ago the first record that is not
     committed was written, 0 without lag, None while that is not read. ``is_stalled``: there is lag, and the offset has not
-    moved for a minute."""
+    moved for a minute. Of a share group ``committed`` is the first offset that is not done with, ``lag`` is without the records
+    behind it that are, and ``redelivered`` of them wait for another delivery."""
 
     group: str
     topic: str
@@ -32,6 +33,7 @@ class GroupLag(NamedTuple):
     end: int
     lag_ms: int | None = None
     is_stalled: bool = False
+    redelivered: int | None = None
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class _Commit:
     record_ms: int = 0
     read_offset: int = -1
     read_ms: int = 0
+    done: int = 0  # of a share group, behind the offset
+    redelivered: int | None = None  # None: of no share group
 
     def committed(self, offset: int, time_ms: int) -> None:
         if offset != self.offset:
@@ -66,6 +70,7 @@ class GroupLags:
         self._committed: dict[str, dict[TopicPartition, _Commit]] = {}
         self._unread: set[str] = set()
         self._ends: dict[TopicPartition, int] = {}
+        self._topics: dict[bytes, str] = {}  # by id
 
     def close(self) -> None:
         self._admin.close()
@@ -73,12 +78,16 @@ class GroupLags:
 
     def see(self, sight: Sight) -> None:
         """A sight of the observer; commits of transactions that are aborted count until the next one."""
+        if isinstance(sight, TopicsSeen):
+            self._topics |= {topic_id: topic for topic, topic_id in sight.ids.items()}
         group = getattr(sight, "group", None)
         if group is None:
             return
         if group not in self._committed:
             self._committed[group] = {}
             self._unread.add(group)
+        if isinstance(sight, ShareStateRead):
+            self._take_state(sight)
         if not isinstance(sight, RecordRead):
             return
         match sight.event:
@@ -89,6 +98,20 @@ class GroupLags:
             case e.GroupRemoved():
                 del self._committed[group]
                 self._unread.discard(group)
+
+    def _take_state(self, sight: ShareStateRead) -> None:
+        topic = self._topics.get(sight.topic_id)
+        if topic is None:
+            return  # created since: the next state comes after the next look at the topics
+        partition = TopicPartition(topic, sight.partition)
+        if sight.start is None:
+            self._committed[sight.group].pop(partition, None)
+            return
+        self._take(sight.group, partition, sight.start, sight.time_ms)
+        commit = self._committed[sight.group][partition]
+        if sight.done != commit.done:
+            commit.since_ms = sight.time_ms
+        commit.done, commit.redelivered = sight.done, sight.redelivered
 
     def _take(self, group: str, partition: TopicPartition, offset: int, time_ms: int) -> None:
         commit = self._committed[group].get(partition)
@@ -158,7 +181,7 @@ class GroupLags:
         for tp, commit in self._committed.get(group, {}).items():
             end = self._ends.get(tp)
             if end is not None:
-                lag = max(end - commit.offset, 0)
+                lag = max(end - commit.offset - commit.done, 0)
                 is_stalled = lag > 0 and at_ms - commit.since_ms >= STALLED_AFTER_MS
                 behind_ms = commit.behind_ms(at_ms) if lag else 0
-                yield GroupLag(group, *tp, lag, commit.offset, end, behind_ms, is_stalled)
+                yield GroupLag(group, *tp, lag, commit.offset, end, behind_ms, is_stalled, commit.redelivered)

@@ -7,6 +7,7 @@
 | coterie_group_lag | group, topic, partition | records between the committed offset and the end; never negative |
 | coterie_group_lag_seconds | group, topic, partition | the age of the first record that is not committed; 0 without lag |
 | coterie_group_stalled | group, topic, partition | 1 where lag is left and the offset has not moved for a minute |
+| coterie_group_redelivered | group, topic, partition | records of a share group that wait for another delivery |
 | coterie_group_next_timeout_seconds | group, timeout | until the timeout that expires first, where one is known to run |
 | coterie_group_rebalances_total | group, cause, evidence | rebalances that ended, by cause and evidence |
 | coterie_group_unowned_seconds_total | group | time without an owner, summed over partitions, where the phases were seen |
@@ -97,16 +98,21 @@ class ObservedMetrics(Collector):
         lag = GaugeMetricFamily("coterie_group_lag", "records behind the end", labels=where)
         seconds = GaugeMetricFamily("coterie_group_lag_seconds", "age of the first uncommitted record", labels=where)
         stalled = GaugeMetricFamily("coterie_group_stalled", "1 where the offset does not move", labels=where)
+        redelivered = GaugeMetricFamily(
+            "coterie_group_redelivered", "records of a share group that wait for another delivery", labels=where
+        )
         for row in self._lags:
             labels = [row.group, row.topic, str(row.partition)]
             lag.add_metric(labels, row.lag)
             stalled.add_metric(labels, float(row.is_stalled))
             if row.lag_ms is not None:
                 seconds.add_metric(labels, row.lag_ms / 1000)
+            if row.redelivered is not None:
+                redelivered.add_metric(labels, row.redelivered)
         unread = GaugeMetricFamily(
             "coterie_observer_unread_groups", "groups whose offsets are not read yet", self._lags.unread
         )
-        yield from (lag, seconds, stalled, unread)
+        yield from (lag, seconds, stalled, redelivered, unread)
 
     def _counters(self) -> Iterator[Metric]:
         rebalances = CounterMetricFamily(

@@ -11,13 +11,15 @@ from typing import Any
 from coterie.client.errors import AuthenticationError, KafkaError
 from coterie.client.types import TopicPartition
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, RequestRate
 from coterie.observer.group_descriptions import now_ms
 from coterie.observer.logs.log_following import LogFollower
 from coterie.observer.machine.observer import GroupObserver
-from coterie.observer.machine.sights import Logged, Sight, Tick
+from coterie.observer.machine.sights import Logged, Sight, Tick, TopicsSeen
 from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, offsets_tail
 from coterie.observer.past import stored_before
+from coterie.observer.share_states import ShareStates
 from coterie.wire.errors import ErrorCode
 
 ROUND_S = 1.0  # between two looks at the groups, where the rate of requests allows it
@@ -54,6 +56,7 @@ class ClusterObservation:
         self.listeners: list[Callable[[Sight], None]] = []  # of each sight
         self.is_tailing = False  # what is written to `__consumer_offsets` from now on is seen
         self._noticed: set[str] = set()
+        self._share_states, self._has_share_states = ShareStates(), asyncio.Event()
         self.positions: dict[TopicPartition, int] = {}  # what is read of `__consumer_offsets`
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -68,6 +71,7 @@ class ClusterObservation:
                 self._forever(self._tick),
             ]
             works += [self._forever(self._follow_logs)] if self._logs else []
+            works += [self._forever(self._tail_states)]
             works += [] if self._from_beginning else [self._forever(self._look_back)]
             tasks = [asyncio.create_task(work) for work in (*works, stop.wait())]
             try:
@@ -97,6 +101,8 @@ class ClusterObservation:
                 await asyncio.Event().wait()
 
     def _see(self, sight: Sight) -> None:
+        if isinstance(sight, TopicsSeen) and SHARE_STATE_TOPIC in sight.partitions:
+            self._has_share_states.set()
         for listener in self.listeners:
             listener(sight)
         for line in self.machine.see(sight):
@@ -123,6 +129,19 @@ class ClusterObservation:
             self._say(
                 f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic; until then generations are known by their "
                 "descriptions alone, and neither commits nor session timeouts are"
+            )
+
+    async def _tail_states(self) -> None:
+        """From when the cluster has states of share groups."""
+        await self._has_share_states.wait()
+        try:
+            async for sights in self._share_states.tail(self._client):
+                for sight in sights:
+                    if self._is_wanted(sight.group):
+                        self._see(sight)
+        except ReadRefused:
+            self._say(
+                f"{SHARE_STATE_TOPIC} cannot be read: grant READ on the topic; until then lags of share groups are not known"
             )
 
     async def _look_back(self) -> None:

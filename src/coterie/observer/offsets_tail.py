@@ -36,9 +36,22 @@ async def offsets_tail(
     """What each poll brings, nothing too; where ``groups`` are named, of their partitions alone. Begins at the end, or at the
     start of the log; where the topic does not exist yet, at the start once it does. ``positions`` has where it is: a later tail
     with the same ones goes on there. Raises ReadRefused, KafkaError."""
+    async for records in topic_tail(client, OFFSETS_TOPIC, positions, groups, from_beginning=from_beginning):
+        yield _sights(records)
+
+
+async def topic_tail(
+    client: dict[str, Any],
+    topic: str,
+    positions: dict[TopicPartition, int],
+    groups: Collection[str] = (),
+    *,
+    from_beginning: bool,
+) -> AsyncIterator[list[Record]]:
+    """As `offsets_tail`, of an internal topic of the cluster; ``groups`` are of `__consumer_offsets` alone."""
     reset = "earliest" if from_beginning else "latest"
     async with Admin(client) as admin:
-        while not (partitions := await _partitions(admin, groups)):
+        while not (partitions := await _partitions(admin, groups, topic)):
             reset = "earliest"
             yield []
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -49,7 +62,7 @@ async def offsets_tail(
         while True:
             polled = await _polled(consumer)
             positions |= {partition: records[-1].offset + 1 for partition, records in polled.items() if records}
-            yield _sights(record for records in polled.values() for record in records)
+            yield [record for records in polled.values() for record in records]
 
 
 async def offsets_past(
@@ -98,15 +111,15 @@ def _sights(records: Iterable[Record]) -> list[RecordRead]:
     return [sight for sight in read if sight is not None]
 
 
-async def _partitions(admin: Admin, groups: Collection[str]) -> list[TopicPartition]:
+async def _partitions(admin: Admin, groups: Collection[str], topic: str = OFFSETS_TOPIC) -> list[TopicPartition]:
     """All, or those of the groups."""
-    described = (await admin.describe_topics([OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+    described = (await admin.describe_topics([topic]))[topic]
     if described.error in REFUSALS:
         raise ReadRefused
     numbers = [p.partition for p in described.partitions]
     if numbers and groups:
         numbers = sorted({partition_for(group, len(numbers)) for group in groups})
-    return [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
+    return [TopicPartition(topic, number) for number in numbers]
 
 
 def record_read(time_ms: int, key: bytes | None, value: bytes | None) -> RecordRead | None:

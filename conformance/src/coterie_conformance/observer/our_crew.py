@@ -1,4 +1,5 @@
-"""Our client as a member of a group until SIGTERM: `our_crew.py HOST:PORT GROUP TOPICS KEY=VALUE...`."""
+"""Our client as a member of a group until SIGTERM: `our_crew.py HOST:PORT GROUP TOPICS KEY=VALUE...`. With ``group.protocol``
+share or streams of a share group, or a thread of a streams application."""
 
 from __future__ import annotations
 
@@ -7,8 +8,18 @@ import re
 import signal
 import sys
 
-from coterie.client import Consumer, RebalanceListener, TopicPartition
+from coterie.client import Consumer, RebalanceListener, ShareConsumer, TopicPartition
+from coterie.client.connection.connection import Connection
+from coterie.text.addresses import parse_address
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.streams.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from coterie_conformance.observer.commands import Commands
+from coterie_conformance.share_stories.streams_program import StreamsProgram
+
+PAUSE_S, REQUEST_S = 0.1, 10.0
 
 
 class SlowListener(RebalanceListener):
@@ -22,13 +33,10 @@ class SlowListener(RebalanceListener):
         await asyncio.sleep(self._commands.called_s())
 
 
-async def main(address: str, group: str, topics: str, *words: str) -> None:
-    """Reads until SIGTERM, and leaves the group."""
-    ended = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    commands, subscribed = Commands(topics), ""
-    settings = {"bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest"}
-    async with Consumer(settings | dict(word.split("=", 1) for word in words)) as consumer:
+async def consume(settings: dict[str, str], commands: Commands, ended: asyncio.Event) -> None:
+    """Reads, and leaves the group."""
+    subscribed = ""
+    async with Consumer({"auto.offset.reset": "earliest"} | settings) as consumer:
         while not ended.is_set():
             if subscribed != commands.topics:
                 subscribed = commands.topics
@@ -36,6 +44,46 @@ async def main(address: str, group: str, topics: str, *words: str) -> None:
                 consumer.subscribe(wanted, SlowListener(commands))
             await consumer.poll(100)
             await asyncio.sleep(commands.slept_s())
+
+
+async def share(settings: dict[str, str], topics: str, ended: asyncio.Event) -> None:
+    """Reads with the others, and leaves the group."""
+    async with ShareConsumer(settings) as consumer:
+        consumer.subscribe(topics.split(","))
+        while not ended.is_set():
+            await consumer.poll(100)
+
+
+async def stream(settings: dict[str, str], topic: str, ended: asyncio.Event) -> None:
+    """Works on its tasks, and leaves the group."""
+    address, group, name = settings["bootstrap.servers"], settings["group.id"], settings["client.id"]
+    program = StreamsProgram(address, group, name, topic)
+    running = asyncio.create_task(program.run(lambda *_: None, lambda: PAUSE_S))
+    await asyncio.wait([running, asyncio.create_task(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
+    running.cancel()
+    await asyncio.wait([running])
+    first = await Connection.connect(*parse_address(address), name, REQUEST_S)
+    request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+    named: FindCoordinatorResponse = await first.request(request, FindCoordinatorResponse, REQUEST_S)
+    first.close()
+    coordinator = await Connection.connect(named.coordinators[0].host, named.coordinators[0].port, name, REQUEST_S)
+    leave = StreamsGroupHeartbeatRequest(group, name, -1)
+    await coordinator.request(leave, StreamsGroupHeartbeatResponse, REQUEST_S)
+    coordinator.close()
+
+
+async def main(address: str, group: str, topics: str, *words: str) -> None:
+    """Until SIGTERM."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    settings = {"bootstrap.servers": address, "group.id": group} | dict(word.split("=", 1) for word in words)
+    if settings.get("group.protocol") == "share":
+        del settings["group.protocol"]
+        await share(settings, topics, ended)
+    elif settings.get("group.protocol") == "streams":
+        await stream(settings, topics, ended)
+    else:
+        await consume(settings, Commands(topics), ended)
 
 
 if __name__ == "__main__":

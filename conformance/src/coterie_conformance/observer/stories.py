@@ -20,7 +20,7 @@ POLL_MS, POLL_S = "20000", 20.0
 
 class CauseStory(NamedTuple):
     """``kind``, ``rule`` and ``who`` of the cause that a line of one of the ``events`` has; "" for any. ``is_hidden``: from
-    outside nothing tells it. ``protocol``: consumer for KIP-848."""
+    outside nothing tells it. ``protocol``: consumer (KIP-848), share (KIP-932) or streams (KIP-1071)."""
 
     name: str
     client: str
@@ -231,4 +231,12 @@ OF_CONSUMERS = (
     CauseStory(
         "upgrade to KIP-848 half-way", "Java", consumer_upgrade, "upgraded", events=("epoch_raised", "group_removed")
     ),
+)
+OF_SHARES_AND_STREAMS = tuple(
+    CauseStory(name, "coterie", script, kind, who, protocol=protocol)
+    for protocol in ("share", "streams")
+    for name, script, kind, who in (
+        ("clean leave", leave, "member_left", "ben"),
+        ("added partitions", added_partitions, "topic_metadata_changed", ""),
+    )
 )

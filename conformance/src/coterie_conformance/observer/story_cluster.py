@@ -33,7 +33,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "8",
     "offsets.topic.replication.factor": "2",
     "auto.leader.rebalance.enable": "false",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
 }
+KINDS = {"classic": "", "consumer": ", KIP-848", "share": ", share group", "streams": ", streams group"}
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class StoryVerdict:
     @property
     def name(self) -> str:
         """With the client."""
-        return f"{self.story.name}, {self.story.client}{', KIP-848' if self.story.protocol == 'consumer' else ''}"
+        return f"{self.story.name}, {self.story.client}{KINDS[self.story.protocol]}"
 
     @property
     def by_both(self) -> bool:
@@ -183,7 +186,7 @@ class StoryCluster:
         played, verdict = StoryGroup(self, group, f"{name}-topic", story.client, story.protocol), StoryVerdict(story)
         try:
             await story.script(played)
-            within_s = CONSUMERS_WITHIN_S if story.protocol == "consumer" else CONCLUDED_WITHIN_S
+            within_s = CONCLUDED_WITHIN_S if story.protocol == "classic" else CONSUMERS_WITHIN_S
             end_s = time.monotonic() + within_s
             while not self._is_concluded(verdict, group) and time.monotonic() < end_s:
                 await asyncio.sleep(0.5)

@@ -24,7 +24,13 @@ STATED = {
     "auto.commit.interval.ms": "1000",
     "metadata.max.age.ms": "2000",
 }
-CONSUMER_STATED = {"group.protocol": "consumer", "auto.commit.interval.ms": "1000", "metadata.max.age.ms": "2000"}
+COMMITTING = {"auto.commit.interval.ms": "1000", "metadata.max.age.ms": "2000"}
+STATED_BY_PROTOCOL = {
+    "classic": STATED,
+    "consumer": COMMITTING | {"group.protocol": "consumer"},
+    "share": {"group.protocol": "share"},
+    "streams": {"group.protocol": "streams"},
+}
 
 
 class ClusterOfStory(Protocol):
@@ -79,7 +85,7 @@ class StoryGroup:
 
     async def start(self, name: str) -> None:
         """One more member, or one again."""
-        stated = CONSUMER_STATED if self.protocol == "consumer" else STATED
+        stated = STATED_BY_PROTOCOL[self.protocol]
         settings = (
             stated | {"client.id": name} | ({"group.instance.id": name} if self.is_static else {}) | self.settings
         )

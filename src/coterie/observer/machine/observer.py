@@ -57,6 +57,8 @@ class GroupObserver:
             case s.TopicsSeen(time_ms, partitions, ids):
                 self._topics.seen(partitions, ids, time_ms)
                 return []
+            case s.ShareStateRead():
+                return []  # of which no cause follows: it names no member
             case s.NoCoordinatorSeen(time_ms, name):
                 group = self._group(name)
                 is_new, group.is_lost = not group.is_lost, True

@@ -63,6 +63,21 @@ class TopicsSeen:
 
 
 @value
+class ShareStateRead:
+    """What the share coordinator keeps of a partition in a share group: ``start`` is the first offset that is not done with
+    (None: not known, or no state), ``done`` how many records behind it are, ``redelivered`` how many wait for another
+    delivery."""
+
+    time_ms: int
+    group: str
+    topic_id: bytes
+    partition: int
+    start: int | None
+    done: int = 0
+    redelivered: int = 0
+
+
+@value
 class NoCoordinatorSeen:
     """A group has no coordinator: the partition of `__consumer_offsets` has no leader."""
 
@@ -77,4 +92,4 @@ class Tick:
     time_ms: int
 
 
-Sight = RecordRead | StoredBefore | Described | Logged | TopicsSeen | NoCoordinatorSeen | Tick
+Sight = RecordRead | StoredBefore | Described | Logged | TopicsSeen | ShareStateRead | NoCoordinatorSeen | Tick

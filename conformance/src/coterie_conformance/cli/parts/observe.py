@@ -11,10 +11,11 @@ from coterie_conformance.cli.parts.options import Figures, PartOptions, write_ch
 from coterie_conformance.tools.our_commands import is_older
 
 if TYPE_CHECKING:
+    from coterie_conformance.observer.stories import CauseStory
     from coterie_conformance.observer.story_cluster import StoryVerdict
 
 OBSERVED_VERSIONS = ("2.6.3", "3.9.1", "4.3.0", "4.4.0")
-CONSUMER_SINCE = "4.0"
+CONSUMER_SINCE, SHARES_AND_STREAMS_SINCE = "4.0", "4.4"
 LEAST_BY_OBSERVER = 0.9  # 27 of 30; of the consumer protocol's stories too
 
 
@@ -23,10 +24,11 @@ def observe_part(options: PartOptions) -> Figures:
     more than one in ten that the observer alone does not name."""
     import asyncio
 
-    from coterie_conformance.observer.stories import OF_CONSUMERS, THIRTY
+    from coterie_conformance.observer.stories import OF_CONSUMERS, OF_SHARES_AND_STREAMS, THIRTY
     from coterie_conformance.observer.story_cluster import StoryCluster
 
-    stories = THIRTY if is_older(options.version, CONSUMER_SINCE) else (*THIRTY, *OF_CONSUMERS)
+    stories: tuple[CauseStory, ...] = THIRTY if is_older(options.version, CONSUMER_SINCE) else (*THIRTY, *OF_CONSUMERS)
+    stories += () if is_older(options.version, SHARES_AND_STREAMS_SINCE) else OF_SHARES_AND_STREAMS
 
     async def run() -> list[StoryVerdict]:
         async with StoryCluster(options.version, options.folder / "observe").running(stories) as cluster:
