@@ -5,7 +5,8 @@ stored 0 1 anna-1 ben-1
 commits 1 until=60
 stored 106 2 anna-1
 
-Times are in seconds. A member is NAME-LIFE; members own the partitions of each topic in turn.
+Times are in seconds. A member is NAME-LIFE; members own the partitions of each topic in turn. Share groups and streams groups
+have records of their own: member, gone, epoch, states and ended.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.machine import sights
+from coterie_conformance.scenarios.modern_records import ModernRecords
 from coterie_conformance.scenarios.sighted_group import GROUP, START_MS, SightedGroup, at
 from coterie_conformance.scenarios.steps import run_step
 
@@ -24,7 +26,7 @@ class ObserverScenario:
     """One group and its observer."""
 
     def __init__(self) -> None:
-        self.group = SightedGroup()
+        self.group, self.records = SightedGroup(), ModernRecords("share")
         self.trace: list[str] = []
         self.verbs: dict[str, Callable[[list[str], Options], Iterable[JournalLine] | None]] = {
             "observer": self._observer,
@@ -36,6 +38,13 @@ class ObserverScenario:
             "commit": lambda words, _: self.group.commit(float(words[0]), int(words[1]), *words[2:3]),
             "commits": self._commits,
             "described": self._described,
+            "member": self._member,
+            "gone": lambda words, _: self.group.modern(float(words[0]), self.records.gone(words[1])),
+            "epoch": lambda words, options: self.group.modern(
+                float(words[0]), self.records.epoch(int(words[1]), options)
+            ),
+            "states": lambda words, _: self.group.modern(float(words[0]), self.records.states(int(words[1]))),
+            "ended": lambda words, _: self.group.modern(float(words[0]), self.records.ended()),
             "coordinator-lost": lambda words, _: self.group.see(sights.NoCoordinatorSeen(at(float(words[0])), GROUP)),
             "tick": lambda words, _: self.group.tick(float(words[0])),
         }
@@ -49,10 +58,15 @@ class ObserverScenario:
         """``without records``: it may not read `__consumer_offsets`."""
         self.group = SightedGroup(reads_records=words != ["without", "records"])
 
+    def _member(self, words: list[str], options: Options) -> list[JournalLine]:
+        """TIME NAME: the record of a member, of a share group with its ``topics``, of a streams group with its ``process``."""
+        return self.group.modern(float(words[0]), self.records.member(words[1], options))
+
     def _group(self, _: list[str], options: Options) -> None:
-        """``protocol``; names with commas in ``static`` and ``subscription`` or ``own=CLIENT:TOPICS``; the timeouts
-        ``session`` and ``rebalance``."""
+        """``kind`` share or streams of a group with an epoch; of a classic one ``protocol``, names with commas in ``static``
+        and ``subscription`` or ``own=CLIENT:TOPICS``, and the timeouts ``session`` and ``rebalance``."""
         group = self.group
+        self.records = ModernRecords(options.get("kind", self.records.kind))
         group.protocol = options.get("protocol", group.protocol)
         group.static |= {*filter(None, options.get("static", "").split(","))}
         group.session_s = float(options.get("session", group.session_s))

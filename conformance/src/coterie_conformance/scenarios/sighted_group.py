@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetStored
+from coterie.coordinator.events import Event, GroupRemoved, GroupStored, OffsetStored
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.observer.machine import sights
@@ -75,6 +75,10 @@ class SightedGroup:
 
     def removed(self, time_s: float) -> list[JournalLine]:
         return self.see(sights.RecordRead(at(time_s), GROUP, GroupRemoved(Cause("tombstone"))))
+
+    def modern(self, time_s: float, event: Event) -> list[JournalLine]:
+        """A record of a group with an epoch."""
+        return self.see(sights.RecordRead(at(time_s), GROUP, event))
 
     def commit(self, time_s: float, partition: int, topic: str = "orders") -> list[JournalLine]:
         committed = CommittedOffset(1, -1, "", at(time_s))
