@@ -72,7 +72,7 @@ async def deploy(g: StoryGroup) -> None:
 async def static_restart(g: StoryGroup) -> None:
     """Its session is longer than a start of Java takes on a busy machine."""
     g.is_static = True
-    g.settings["session.timeout.ms"] = "20000"
+    g.settings["session.timeout.ms"] = "45000"
     await g.crew("anna", "ben")
     g.kill("ben", is_noticed=False)
     await g.start("ben")
