@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from conftest import worker_share
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FILES = [path for folder in ("tests", "conformance/tests") for path in (ROOT / folder).rglob("test_*.py")]
 
 

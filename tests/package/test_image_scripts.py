@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fresh_environment import ROOT
+from tests.package.fresh_environment import ROOT
 
 IMAGE = ROOT / "release" / "image" / "rootfs"
 COTERIE = """#!/bin/bash

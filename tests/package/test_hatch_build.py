@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-HOOK = Path(__file__).parents[1] / "hatch_build.py"
+HOOK = Path(__file__).parents[2] / "hatch_build.py"
 
 
 def test_a_new_build_leaves_the_file_that_processes_have_mapped(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WORKERS = "2"
 ENDS_WITHIN_S = 400  # it takes 3 s of an idle machine, and 30 s of one with six processes a core
 TESTS = """

@@ -15,8 +15,8 @@ import pytest
 
 import coterie
 from coterie.runtime.extras import EXTRAS
-from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
-from tests.package_matrix import Result, saved_results, table
+from tests.package.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
+from tests.package.package_matrix import Result, saved_results, table
 
 pytestmark = pytest.mark.slow
 NOT_PACKAGED = {".so"}
@@ -74,7 +74,14 @@ def test_the_sdist_has_what_the_tests_need(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         packed = {n.partition("/")[2] for n in archive.getnames()}
-    assert {"run", "constraints.txt", "hatch_build.py", "README.md", "tests/test_package.py", ".ci/run"} <= packed
+    assert {
+        "run",
+        "constraints.txt",
+        "hatch_build.py",
+        "README.md",
+        "tests/package/test_package.py",
+        ".ci/run",
+    } <= packed
     assert "conformance/pyproject.toml" in packed
     assert {"LICENSE", "docs/study.md", "tests/spec/transactions.txt"} <= packed
 

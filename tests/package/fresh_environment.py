@@ -12,7 +12,7 @@ from pathlib import Path
 from coterie.runtime.extras import EXTRAS
 from tests.broker_process import free_port
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
 COMMAND_TIMEOUT_S = 600.0  # an installation of Spark on a busy machine
 STOP_TIMEOUT_S = 20.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.suite import DURATIONS, lasting, longest_first, scope_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SLOW = "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\ndef test_quick(): pass\n"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PARTS = ("src/coterie/records/_unfold.pyx", "src/coterie/records/cursor.pxi")
 PYTHON = """#!/bin/sh
 echo "$@" >>"$CALLS"

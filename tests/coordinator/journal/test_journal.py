@@ -78,7 +78,7 @@ def test_every_field_has_a_meaning() -> None:
 
 def _kinds_in_the_code() -> set[str]:
     """The first argument of each call by which a cause is made, and the causes that a broker's log is read for."""
-    root = Path(__file__).parent.parent / "src" / "coterie"
+    root = Path(__file__).parents[3] / "src" / "coterie"
     made = re.compile(r"\b(?:Cause|_cause|cause_of|cause_json|fence)\(\s*(?:[^()\"]*, )?\"([a-z_]+)\"")
     kinds = {
         kind
@@ -110,7 +110,7 @@ def test_a_page_counts_every_cause_in_words(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_table_stands_once_in_the_code() -> None:
     """Each was written twice."""
-    root = Path(__file__).parent.parent / "src" / "coterie"
+    root = Path(__file__).parents[3] / "src" / "coterie"
     for name in ("DEPARTURES", "ASSIGNOR_OF_PROTOCOL"):
         files = [p for p in root.rglob("*.py") if re.search(rf"^_?{name} = ", p.read_text(), re.M)]
         assert len(files) == 1, files

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import coterie
 from coterie.runtime.extras import EXTRAS
-from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, FreshEnvironment
+from tests.package.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, FreshEnvironment
 
 RESULTS = ROOT / "docs" / "results" / "package.json"
 FLIGHTS = "id,origin,delay\n" + "".join(f"{n},{'ABC'[n % 3]},{n % 50}\n" for n in range(3_000))
