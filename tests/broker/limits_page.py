@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
 from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS
 from coterie.authentication.plain import MAX_NAME_BYTES
-from coterie.broker.clients.acls import MAX_REPORTED, REPORT_AGAIN_MS
+from coterie.broker.clients.acls import MAX_LINES, MAX_REPORTED, REPORT_AGAIN_MS
 from coterie.broker.clients.bearer_tokens import MAX_KEYS_BYTES
 from coterie.broker.clients.delegation_tokens import MAX_NAMES_LENGTH, MAX_TOKENS
 from coterie.broker.connections.accepted_connection import CLOSE_GRACE_S, SMALL_REQUEST_BYTES
@@ -141,7 +141,7 @@ LIMITS = (
     Limit(
         "delegation tokens",
         fixed=f"{MAX_TOKENS:,}",
-        beyond="POLICY_VIOLATION; all of them, with the longest names, take 24 MB",
+        beyond="POLICY_VIOLATION; all of them, with the longest names, take 3 MB",
         kafka=_NONE,
     ),
     Limit(
@@ -161,6 +161,12 @@ LIMITS = (
         fixed=f"{MAX_REPORTED:,}, each for {REPORT_AGAIN_MS // 1000} s",
         beyond="each has a further line in the log; all of them take 1 MB",
         kafka="none; each has a line in the log",
+    ),
+    Limit(
+        "lines in the log about denials of one principal in a minute",
+        fixed=f"{MAX_LINES:,}",
+        beyond="one line says so",
+        kafka=_NONE,
     ),
     Limit(
         "time by which the response to a failed login is delayed, in ms",

@@ -159,6 +159,15 @@ class Authorizer:
         return False
 
 
+def is_network(host: str) -> bool:
+    """Whether the host of an entry is an address or a network (KIP-1276)."""
+    try:
+        ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=4096)
 def covers(pattern: str, host: str) -> bool:
     """Whether the host of an entry, exact, `WILDCARD` or a network, covers the address of a client."""

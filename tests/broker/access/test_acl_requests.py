@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
-from coterie.broker.clients.acls import FILE, REPORT_AGAIN_MS
+from coterie.broker.clients.acls import FILE, MAX_LINES, REPORT_AGAIN_MS
 from coterie.broker.requests.calls import CannotRespond
 from coterie.configuration import SettingError
 from coterie.log.files.filesystem import MemoryFileSystem
@@ -123,6 +123,26 @@ def test_a_denial_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> Non
     broker.world.run_until(broker.world.now_ms + REPORT_AGAIN_MS)
     broker.ask("alice", HeartbeatRequest("g", 1, "m"), 4)
     assert len(lines()) == 3
+
+
+def test_the_denials_of_a_principal_that_tries_names_have_a_bounded_number_of_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    broker = RestrictedBroker()
+
+    def lines(user: str) -> list[str]:
+        return [text for record in caplog.records if f"User:{user} " in (text := record.getMessage())]
+
+    for number in range(MAX_LINES + 50):
+        broker.ask("alice", HeartbeatRequest(f"g-{number}", 1, "m"), 4)
+    broker.ask("bob", HeartbeatRequest("g", 1, "m"), 4)
+    assert len(lines("alice")) == MAX_LINES + 1
+    assert lines("alice")[-1] == f"User:alice has {MAX_LINES} lines about denials in a minute; further ones have none"
+    assert len(lines("bob")) == 1
+    broker.world.run_until(broker.world.now_ms + REPORT_AGAIN_MS)
+    broker.ask("alice", HeartbeatRequest("g-0", 1, "m"), 4)
+    assert len(lines("alice")) == MAX_LINES + 2
 
 
 def test_the_settings_of_the_authorizer_may_have_white_space() -> None:

@@ -61,6 +61,14 @@ def test_acls_are_added_explained_and_removed(broker: LocalBroker) -> None:
         ("quotas set --quota producer_byte_rate=1", "Name a --user"),
         ("quotas set --user a --quota producer_byte_rate=many", "producer_byte_rate must be a number, not 'many'."),
         (
+            "acls why --principal User:a --operation read --group g --host nowhere",
+            "nowhere is no address: a client is known by its IP address.",
+        ),
+        (
+            "acls add --principal User:a --operation read --group g --host nowhere",
+            "nowhere is no address and no network; an ACL about it would never apply.",
+        ),
+        (
             "acls add --principal User:a --operation write --group g",
             "A group has no operation write; there are all, read, delete, describe, describe_configs, alter_configs.",
         ),
@@ -84,8 +92,15 @@ def test_rights_to_delegation_tokens_are_given(broker: LocalBroker) -> None:
 def test_quotas_are_set_listed_and_removed(broker: LocalBroker) -> None:
     assert ran(broker, "quotas set --user alice --client-id app --quota producer_byte_rate=1024").exit_code == 0
     assert "client-id app, user alice" in ran(broker, "quotas list").output
-    assert ran(broker, "quotas remove producer_byte_rate --user alice --client-id app").exit_code == 0
+    removed = ran(broker, "quotas remove producer_byte_rate consumer_byte_rate --user alice --client-id app --json")
+    entity = {"client-id": "app", "user": "alice"}
+    assert (removed.exit_code, json.loads(removed.output)) == (
+        0,
+        {"entity": entity, "quotas": {"producer_byte_rate": None}},
+    )
     assert "alice" not in ran(broker, "quotas list").output
+    again = ran(broker, "quotas remove producer_byte_rate --user alice --client-id app")
+    assert (again.exit_code, again.output) == (0, "there were no such quotas of client-id app, user alice\n")
 
 
 def test_a_broker_without_an_authorizer_says_so() -> None:

@@ -1,6 +1,7 @@
 """The ACLs of a broker with an authorizer: kept in `acls.json`, or read from ZooKeeper in a cluster.
 
-There is one only where authorizer.class.name is set. A denial has a line in the log, the same one once a minute.
+There is one only where authorizer.class.name is set. A denial has a line in the log, the same one once a minute, and all
+of a principal have `MAX_LINES` a minute: a client that tries names cannot fill the log.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ logger = logging.getLogger(__name__)
 FILE = "acls.json"
 _REMEDY = "restore it from a backup, or move it away to go on without ACLs, which denies all but super users"
 REPORT_AGAIN_MS = 60_000
-MAX_REPORTED = 10_000  # denials that are remembered, so that a client that tries names cannot fill the memory
+MAX_LINES = 100  # of a principal in a minute
+MAX_REPORTED = 10_000  # denials, and principals, that are remembered
 
 
 class Denial(NamedTuple):
@@ -45,6 +47,8 @@ class Acls:
         allows = self._allows_without_acl and is_alone
         self.authorizer = Authorizer(acls, _super_users(config.super_users), allows_without_acl=allows)
         self._reported_ms: dict[int, int] = {}  # by the hash of what was denied: a name may have 32,767 bytes
+        self._lines: dict[int, int] = {}  # in this minute, by the hash of the principal
+        self._minute_ms = 0  # when it began
 
     def replace(self, acls: Iterable[Acl]) -> None:
         """Puts the ACLs of a cluster in the stead of those before; nothing is written."""
@@ -58,9 +62,20 @@ class Acls:
             self.authorizer = after
 
     def report(self, denied: Denial, ruling: Ruling, now_ms: int) -> None:
-        """A line about a denial; none where there was the same one within a minute."""
+        """A line about a denial; none where there was the same one within a minute, or `MAX_LINES` of its principal."""
         key = hash((denied.principal, denied.operation, denied.resource_type, denied.name))
         if now_ms - self._reported_ms.get(key, now_ms - REPORT_AGAIN_MS) < REPORT_AGAIN_MS:
+            return
+        if now_ms - self._minute_ms >= REPORT_AGAIN_MS or len(self._lines) >= MAX_REPORTED:
+            self._minute_ms, self._lines = now_ms, {}
+        principal = hash(denied.principal)
+        lines = self._lines.get(principal, 0)
+        if lines > MAX_LINES:
+            return
+        self._lines[principal] = lines + 1
+        if lines == MAX_LINES:
+            text = "%s has %d lines about denials in a minute; further ones have none"
+            logger.warning(text, denied.principal, MAX_LINES)
             return
         if len(self._reported_ms) >= MAX_REPORTED:
             self._reported_ms.clear()

@@ -18,7 +18,7 @@ from coterie.authorizer.acls import (
     PatternType,
     Permission,
 )
-from coterie.authorizer.authorizer import Authorizer
+from coterie.authorizer.authorizer import Authorizer, is_network
 from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.invocation import broker_option, json_option, run, show
 from coterie.cli.parts.partial_results import end_with
@@ -167,6 +167,7 @@ def add(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **en
     """Add ACLs, one for each operation."""
     from coterie.client.admin.admin import Admin
 
+    _check_covers_hosts(entry["host"])
     entries = [_entry(operation, **entry) for operation in operations]
 
     refused: dict[Acl, KafkaError] = {}
@@ -217,6 +218,12 @@ def _check_operation(operation: AclOperation, kind: AclResourceType) -> None:
         raise click.UsageError(f"A {resource} has no operation {operation.name.lower()}; there are {there_are}.")
 
 
+def _check_covers_hosts(host: str) -> None:
+    """Raises UsageError for a host of an entry that no client can have."""
+    if host != WILDCARD and not is_network(host):
+        raise click.UsageError(f"{host} is no address and no network; an ACL about it would never apply.")
+
+
 @acls.command()
 @click.option("--principal", required=True, metavar="User:NAME", help="Who asks.")
 @click.option("--operation", required=True, type=click.Choice(_OPERATIONS, False), help="What is asked.")
@@ -243,6 +250,8 @@ def why(
     By the ACLs that the cluster has now. Two settings of its brokers are not among them: give them by the options.
     """
     kind, name = _one(_named(names))
+    if "/" in host or not is_network(host):
+        raise click.UsageError(f"{host} is no address: a client is known by its IP address.")
     authorizer = Authorizer(_described(client, AclFilter()), super_users, allows_without_acl=allow_everyone)
     ruling = authorizer.decide(principal, host, AclOperation[operation.upper()], kind, name)
     document: AccessRuling = {

@@ -58,19 +58,24 @@ def quotas() -> None:
 @json_option
 def list_quotas(client: dict[str, str], as_json: bool) -> None:
     """List the quotas of users, client ids and addresses."""
+    rows: list[QuotaRow] = [
+        {"entity": dict(entity), "quota": key, "value": value}
+        for entity, values in sorted(_described(client).items(), key=repr)
+        for key, value in values.items()
+    ]
+    cells = [(_text(tuple(row["entity"].items())), row["quota"], f"{row['value']:g}") for row in rows]
+    show(rows, as_json, ["ENTITY", "QUOTA", "VALUE"], cells, "there are no quotas")
+
+
+def _described(client: dict[str, str]) -> dict[QuotaEntity, dict[str, float]]:
     from coterie.client.admin.quotas import QuotasAdmin
 
     async def call() -> dict[QuotaEntity, dict[str, float]]:
         async with QuotasAdmin(client) as admin:
             return await admin.describe_quotas()
 
-    rows: list[QuotaRow] = [
-        {"entity": dict(entity), "quota": key, "value": value}
-        for entity, values in sorted(run(call()).items(), key=repr)
-        for key, value in values.items()
-    ]
-    cells = [(_text(tuple(row["entity"].items())), row["quota"], f"{row['value']:g}") for row in rows]
-    show(rows, as_json, ["ENTITY", "QUOTA", "VALUE"], cells, "there are no quotas")
+    described: dict[QuotaEntity, dict[str, float]] = run(call())
+    return described
 
 
 def _alter(client: dict[str, str], entity: QuotaEntity, changes: dict[str, float | None]) -> None:
@@ -123,7 +128,15 @@ def remove(
     client: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Remove quotas by their names."""
+    """Remove quotas by their names.
+
+    One that is not there is passed over.
+    """
     entity = _entity(user, client_id, ip)
-    _alter(client, entity, dict.fromkeys(names))
-    done(f"quotas of {_text(entity)} are removed", as_json, entity=dict(entity), quotas=dict.fromkeys(names))
+    there = _described(client).get(entity, {})
+    removed: dict[str, float | None] = {name: None for name in names if name in there}
+    if removed:
+        _alter(client, entity, removed)
+    text = f"of {_text(entity)}"
+    text = f"{', '.join(removed)} {text} removed" if removed else f"there were no such quotas {text}"
+    done(text, as_json, entity=dict(entity), quotas=removed)
