@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.share.initialize_share_group_state import (
     InitializedPartition,
     InitializedTopic,
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
+from coterie.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
 from coterie.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from coterie_conformance.share_stories.raw_member import ACCEPT, LIMIT_S, RawShareMember, acknowledged
+from tests.broker.share.framed_share import FramedShare
 from tests.broker.share.share_world import GROUP, TOPIC, ShareWorld, in_share_world
 
 
@@ -36,7 +40,8 @@ async def assigned(member: RawShareMember) -> list[int]:
 
 
 def test_two_members_share_a_partition() -> None:
-    """The state is initialized by the group's coordinator; each record goes to one of them."""
+    """testShareGroupHeartbeatWithMultipleMembers: the state is initialized by the group's coordinator; each record goes to one
+    of them"""
 
     async def story(share: ShareWorld) -> None:
         share.broker.broker.share.configure(GROUP, {"share.auto.offset.reset": "earliest"})
@@ -78,3 +83,51 @@ def test_a_topic_without_partitions_is_no_part_of_what_is_initialized() -> None:
         assert (await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)).results == []
 
     in_share_world(story, records=0)
+
+
+# -- at a broker in virtual time --------------------------------------------------------------------------------------
+
+
+def described(broker: FramedShare, *groups: str) -> Any:
+    return broker.ask(ShareGroupDescribeRequest([*groups]), 1).groups
+
+
+def test_share_groups_are_served_by_the_feature() -> None:
+    """testShareGroupHeartbeatIsInAccessibleWhenConfigsDisabled, testShareGroupHeartbeatIsAccessibleWhenShareGroupIsEnabled
+    (ShareGroupHeartbeatRequestTest), testShareGroupDescribeIsInAccessibleWhenConfigsDisabled (ShareGroupDescribeRequestTest)"""
+    broker = FramedShare()
+    broker.features.replace({"share.version": "0"})
+    assert broker.heartbeat("m", 0, [TOPIC]).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert described(broker, "g")[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+    for level in ("1", "2"):
+        broker.features.replace({"share.version": level})
+        assert broker.heartbeat("m", 0, [TOPIC]).error_code == 0
+        assert described(broker, "g")[0].error_code == 0
+
+
+def test_members_are_described_with_what_they_sent_last() -> None:
+    """testUpdateMember (ShareGroupMemberTest), testName (SimpleAssignorTest)"""
+    broker = FramedShare()
+    for epoch, rack, topics in ((0, "r", ["t", "u"]), (2, None, None)):
+        broker.ask(ShareGroupHeartbeatRequest("g", "m", epoch, rack, topics), 1)
+        (group,) = described(broker, "g")
+        (member,) = group.members
+        assert (group.assignor_name, member.rack_id, member.subscribed_topic_names) == ("simple", "r", ["t", "u"])
+    broker.ask(ShareGroupHeartbeatRequest("g", "m", member.member_epoch, "other", ["u"]), 1)
+    (member,) = described(broker, "g")[0].members
+    assert (member.rack_id, member.subscribed_topic_names) == ("other", ["u"])
+
+
+def test_each_group_that_is_named_is_described() -> None:
+    """testShareGroupDescribe (GroupCoordinatorServiceTest, ShareGroupDescribeRequestTest),
+    testConsumerGroupDescribeOnShareGroup"""
+    broker = FramedShare()
+    for group in ("g", "h"):
+        broker.ask(ShareGroupHeartbeatRequest(group, "m", 0, None, [TOPIC]), 1)
+    rows = [(group.group_id, group.error_code, group.group_state) for group in described(broker, "h", "none", "g")]
+    assert rows == [("h", 0, "Stable"), ("none", ErrorCode.GROUP_ID_NOT_FOUND, ""), ("g", 0, "Stable")]
+    (other,) = broker.ask(ConsumerGroupDescribeRequest(["g"])).groups
+    assert (other.error_code, other.error_message) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Group g is not a consumer group.",
+    )

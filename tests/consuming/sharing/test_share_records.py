@@ -11,6 +11,7 @@ from coterie.consuming.record import ShareRecord
 from coterie.consuming.sharing.acknowledgements import AcknowledgeType, acknowledgement_batches
 from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
 from coterie.consuming.sharing.in_hand import RecordsInHand
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode
 from tests.consuming.sharing.share_peer import T0, batch, part, tip
@@ -86,10 +87,45 @@ def test_a_damaged_batch_is_rejected_after_the_records_before_it() -> None:
     assert [r.offset for r in fetch.take(500, None).records] == [6]
 
 
+def test_damaged_batches_in_a_row_come_one_by_one() -> None:
+    """testMultipleConsecutiveCrcFailures testCrcFailureWithUnalignedAcquiredRecords"""
+    data = damaged(batch(0, 10)) + damaged(batch(10, 10)) + batch(20, 10) + batch(30, 10)
+    fetch = completed([(5, 39, 1)], data)
+    for first, last in ((5, 9), (10, 19)):
+        handed_out = fetch.take(10, None)
+        assert handed_out.types == dict.fromkeys(range(first, last + 1), REJECT)
+        assert handed_out.damage is not None
+        assert not handed_out.records
+    assert [next(r.offset for r in fetch.take(10, None).records) for _ in range(2)] == [20, 30]
+
+
+def test_a_limit_below_nothing() -> None:
+    """testNegativeFetchCount"""
+    handed_out = completed([(0, 9, 1)], batch(0, 10)).take(-10, None)
+    assert (handed_out.records, handed_out.types) == ([], {})
+
+
+def test_a_record_that_is_acquired_twice_has_its_first_delivery_count() -> None:
+    """testOverlappingAcquiredRecordsLogsErrorAndRetainsFirstOccurrence"""
+    records = completed([(0, 9, 1), (5, 14, 2)], batch(0, 20)).take(20, None).records
+    assert [(r.offset, r.delivery_count) for r in records] == [(n, 1 if n < 10 else 2) for n in range(15)]
+
+
+def test_a_batch_whose_last_record_is_compacted_away() -> None:
+    """testFetchWithLastRecordMissingFromBatch testFetchNormal testHeaders"""
+    data = bytearray(encode_batch([(0, b"0", b"v", ()), (0, b"1", b"v", (("h", b"x"), ("h", b"y")))]))
+    data[23:27] = (2).to_bytes(4, "big")  # the last offset of the batch
+    fetch = completed([(0, 2, 1)], bytes(data), check_crcs=False)
+    handed_out = fetch.take(500, None)
+    assert [(r.offset, [*r.headers]) for r in handed_out.records] == [(0, []), (1, [("h", b"x"), ("h", b"y")])]
+    assert (handed_out.types, fetch.is_consumed, fetch.take(500, None).records) == ({2: 0}, True, [])
+
+
 def test_a_checksum_counts_where_it_is_checked() -> None:
-    """testCorruptedRecordsWithCrcCheckDisabled"""
+    """testCorruptedRecordsWithCrcCheckDisabled testInvalidDefaultRecordBatch testParseInvalidRecordBatch"""
     data = bytearray(batch(0, 1))
     data[17] ^= 1  # of the CRC itself
+    assert completed([(0, 0, 1)], bytes(data)).take(1, None).types == {0: REJECT}
     assert [r.offset for r in completed([(0, 0, 1)], bytes(data), check_crcs=False).take(1, None).records] == [0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.consuming.sharing.config import RECORD_LIMIT
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest
@@ -203,6 +205,85 @@ def test_an_error_of_one_partition_leaves_the_others() -> None:
     peer.fetched(part(T0, code=_E.TOPIC_AUTHORIZATION_FAILED), part(U0, [(0, 0, 1)], batch(0, 1)))
     assert [(where, code) for where, code, _ in peer.machine.errors] == [(T0, _E.TOPIC_AUTHORIZATION_FAILED)]
     assert [completed.partition.named for completed in peer.machine.buffered] == [U0]
+
+
+@pytest.mark.parametrize(
+    ("code", "reported"),
+    [
+        (_E.TOPIC_AUTHORIZATION_FAILED, True),
+        (_E.CORRUPT_MESSAGE, True),
+        (_E.INVALID_REQUEST, True),
+        (_E.UNKNOWN_LEADER_EPOCH, False),
+        (_E.UNKNOWN_SERVER_ERROR, False),
+    ],
+)
+def test_which_errors_are_reported(code: ErrorCode, reported: bool) -> None:
+    """testFetchWithTopicAuthorizationFailed testFetchWithCorruptMessage testCorruptMessageError testFetchWithOtherErrors
+    testFetchWithUnknownLeaderEpoch testFetchWithUnknownServerError: the others are looked into with new metadata"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(part(T0, code=code))
+    assert [each for _, each, _ in peer.machine.errors] == ([code] if reported else [])
+    peer.run()
+    assert len(peer.refreshes) == (not reported)
+
+
+def test_one_request_commits_records_of_several_partitions() -> None:
+    """testAcknowledgementCommitCallbackMultiplePartitionCommitAsync"""
+    peer = SharePeer()
+    peer.with_session(T0, U0)
+    peer.machine.commit([peer.acks(T0, 0, 1), peer.acks(U0, 0)], 60_000)
+    (sent,) = peer.run()
+    assert named(sent.request) == [("t", 0, [(0, 1, [1])]), ("u", 0, [(0, 0, [1])])]
+    peer.acknowledged((T0, _E.NONE), (U0, _E.INVALID_RECORD_STATE))
+    assert peer.ended() == [(T0, [0, 1], "NONE"), (U0, [0], "INVALID_RECORD_STATE")]
+
+
+@pytest.mark.parametrize("offsets", [[0, 1], []])
+def test_another_broker_leads_what_is_assigned_now(offsets: list[int]) -> None:
+    """testShareFetchWithSubscriptionChangeMultipleNodes testShareFetchWithSubscriptionChangeMultipleNodesEmptyAcknowledgements:
+    the former partition's leader gets its acknowledgements and forgets it"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.assign([T1])
+    peer.machine.want([peer.acks(T0, *offsets)] if offsets else [])
+    sent = {each.node_id: each.request for each in peer.run()}
+    former, present = sent[1], sent[2]
+    assert isinstance(former, ShareFetchRequest)
+    assert [(t.topic_id, t.partitions) for t in former.forgotten_topics_data] == [(IDS["t"], [0])]
+    assert named(former) == ([("t", 0, [(0, 1, [1])])] if offsets else [])
+    assert (present.share_session_epoch, named(present)) == (0, [("t", 1, [])])
+
+
+def test_a_close_acknowledges_what_is_assigned_no_more() -> None:
+    """testCloseWithSubscriptionChange"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.assign([U0])
+    peer.machine.close([peer.acks(T0, 0, 1, 2)])
+    (last,) = peer.run()
+    assert (last.request.share_session_epoch, named(last.request)) == (-1, [("t", 0, [(0, 2, [1])])])
+    peer.acknowledged((T0, _E.NONE))
+    assert (peer.ended(), peer.run(), peer.machine.is_closed) == ([(T0, [0, 1, 2], "NONE")], [], True)
+
+
+def test_leaders_that_move_before_the_close() -> None:
+    """testLeadershipChangeAfterFetchBeforeCloseMove testLeadershipChangeAfterFetchMoveBeforeClose
+    testLeadershipChangeAfterFetchMoveBeforeCloseMove: each broker that has delivered records gets their acknowledgements"""
+    peer = SharePeer()
+    peer.with_session(T0, T1)
+    peer.leads({T0: 2, T1: 2}, epoch=1)
+    peer.machine.close([peer.acks(T0, 1), peer.acks(T1, 1, 2, node=2)])
+    sent = {each.node_id: each.request for each in peer.run()}
+    assert {node: (request.share_session_epoch, named(request)) for node, request in sent.items()} == {
+        1: (-1, [("t", 0, [(1, 1, [1])])]),
+        2: (-1, [("t", 1, [(1, 2, [1])])]),
+    }
+    peer.acknowledged((T0, _E.NOT_LEADER_OR_FOLLOWER))
+    peer.acknowledged((T1, _E.NONE), node=2)
+    assert peer.ended() == [(T0, [1], "NOT_LEADER_OR_FOLLOWER"), (T1, [1, 2], "NONE")]
 
 
 def test_a_response_that_leaves_out_an_acknowledged_partition() -> None:
