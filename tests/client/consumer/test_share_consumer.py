@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from coterie.client import AcknowledgeType, AcquiredRecordError, ConfigError, KafkaError, ShareRecord, TopicPartition
+from coterie.client import (
+    AcknowledgeType,
+    AcquiredRecordError,
+    ConfigError,
+    KafkaError,
+    ShareRecord,
+    TopicPartition,
+    WakeupError,
+)
 from coterie.client.blocking import BlockingShareConsumer
 from coterie.testing import LocalBroker
+from tests.awaiting import until_in_thread
 
 T0 = TopicPartition("t", 0)
 
@@ -54,6 +64,24 @@ def test_the_next_poll_accepts(shared_broker: LocalBroker) -> None:
         assert consumer.commit() == {T0: None}
         assert consumer.commit() == {}
     assert reports == [({T0: {record.offset for record in records}}, None)]
+
+
+@pytest.mark.slow
+def test_a_poll_that_is_woken_keeps_what_it_would_accept(shared_broker: LocalBroker) -> None:
+    """testWakeupBeforeCallingPoll testWakeupAfterEmptyFetch testWakeupAfterNonEmptyFetch testSuccessfulStartupShutdown"""
+    with joined(shared_broker, "woken") as consumer:
+        shared_broker.produce("t", b"one")
+        records = polled(consumer)
+        consumer.wakeup()
+        with pytest.raises(WakeupError):
+            consumer.poll(0)
+        assert consumer.poll(0) == {}
+        threading.Timer(0.05, consumer.wakeup).start()
+        with pytest.raises(WakeupError):
+            consumer.poll(60_000)
+        last = max(record.offset for record in records)
+        hosted = shared_broker.broker.share
+        until_in_thread(lambda: hosted.start_offsets("woken") == {0: last + 1}, "the record is accepted")
 
 
 @pytest.mark.slow

@@ -133,14 +133,13 @@ class ShareConsumer(Generic[K, V]):
                     f"{len(missing)} records of the last poll are not acknowledged, first {topic}-{partition} at offset "
                     f"{offset}: call acknowledge for each, or set share.acknowledgement.mode=implicit"
                 )
-            return await self._next_records(self._take_acknowledged(), deadline_s)
+            return await self._next_records(deadline_s)
         finally:
             self._running = False
 
-    async def _next_records(
-        self, acknowledged: list[Acknowledgements], deadline_s: float
-    ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
+    async def _next_records(self, deadline_s: float) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
         sharer, delivered = self._sharer, self._delivered
+        acknowledged: list[Acknowledgements] | None = None
         if time.monotonic() >= self._turn_due_s:
             await asyncio.sleep(0)  # or user code that never awaits would keep heartbeats waiting
         while True:
@@ -148,6 +147,8 @@ class ShareConsumer(Generic[K, V]):
             self._require_open()
             self._raise_due()
             self._report_ended()
+            if acknowledged is None:  # once nothing is raised any more: what a poll raises leaves the records in hand
+                acknowledged = self._take_acknowledged()
             delivered.take(sharer.machine.buffered, self.settings.max_poll_records, self._deserialize)
             if delivered.has_records or delivered.is_damaged:
                 sharer.commit(acknowledged, self.settings.default_api_timeout_ms)

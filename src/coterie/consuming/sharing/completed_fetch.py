@@ -43,7 +43,9 @@ class CompletedShareFetch:
         self._counts: dict[int, int] = {}
         for run in data.acquired_records:
             for offset in range(run.first_offset, run.last_offset + 1):
-                self._counts.setdefault(offset, run.delivery_count)  # the first run counts where two overlap, as in Kafka
+                self._counts.setdefault(
+                    offset, run.delivery_count
+                )  # the first run counts where two overlap, as in Kafka
         self._data = data.records or b""
         self._check_crcs = check_crcs
         self._batches = self._headers()
