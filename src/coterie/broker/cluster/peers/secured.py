@@ -13,12 +13,17 @@ from coterie.broker.settings.listeners import PLAINTEXT, Listener, client_listen
 from coterie.client.connection.handshake import Handshake
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.security import Security, jaas_login
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import Address
 from coterie.runtime import asyncio_tls
 
 logger = logging.getLogger(__name__)
 
 REPORT_AGAIN_S = 60.0
 RETIRED_AFTER = 0.85  # of the time that a login lasts
+# reconnect.backoff.ms and reconnect.backoff.max.ms, by Kafka's defaults. Each partition of a follower is due by itself: fifty
+# had fifty handshakes a second.
+RECONNECT = Backoff(50, 1_000)
 
 
 def peer_security(settings: BrokerSettings, listener: Listener) -> Security:
@@ -63,15 +68,20 @@ def peer_dial(settings: BrokerSettings) -> Dial:
 
 
 class SecuredDial:
-    """Opens streams whose TLS and login are done: a `Dial`. A failure of either has a line in the log, once a minute."""
+    """Opens streams whose TLS and login are done: a `Dial`. A failure of either has a line in the log, once a minute, and is
+    followed by a pause, by `RECONNECT`, in which streams to that address are refused at once."""
 
     def __init__(self, security: Security, client_id: str) -> None:
         self._security, self._client_id = security, client_id
-        self._reported_s: dict[tuple[str, int], float] = {}
+        self._reported_s: dict[Address, float] = {}
+        self._failed: dict[Address, tuple[int, float]] = {}  # how often in a row, and when the pause ends
 
     async def __call__(self, host: str, port: int) -> PeerStream:
         """Raises OSError, ConnectionError among them where the login is refused."""
-        loop = asyncio.get_running_loop()
+        loop, address = asyncio.get_running_loop(), (host, port)
+        failures, until_s = self._failed.get(address, (0, 0.0))
+        if loop.time() < until_s:
+            raise ConnectionError(f"broker at {host}:{port}: it was not reached a moment ago")
         try:
             asyncio_tls.enable()
             context = self._security.context()  # its files may have changed
@@ -83,7 +93,9 @@ class SecuredDial:
                 raise
         except (ssl.SSLError, KafkaError, ConfigError) as error:
             self._report(host, port, error)
+            self._failed[address] = failures + 1, loop.time() + RECONNECT.pause_ms(failures) / 1000
             raise ConnectionError(f"broker at {host}:{port}: {error}") from error
+        self._failed.pop(address, None)
         return stream
 
     async def _log_in(self, stream: PeerStream) -> None:
