@@ -15,6 +15,8 @@ MODULES = (
     "timeline_model",
     "timeline_drawing",
     "timeline_words",
+    "timeline_colours",
+    "timeline_input",
     "timeline",
     "timeline_still",
 )  # what imports comes later

@@ -90,6 +90,7 @@ class Demo:
             with self.view:
                 await self._start_broker()
                 await self._start_console()
+                self._announce_broker()
                 watcher = Watcher(self.address, self.watch)
                 looking = [asyncio.create_task(self._look(watcher))]
                 if self.cluster is not None:
@@ -117,11 +118,14 @@ class Demo:
         if brokers.in_cluster:
             self._happened(f"ZooKeeper and {quantity(brokers.count, 'broker')} start")
         self.address = await brokers.start()
+        async with Admin({"bootstrap.servers": self.address}) as admin:
+            await admin.create_topic(self.options.topic, PARTITIONS)
+
+    def _announce_broker(self) -> None:
+        brokers = self.brokers
         listens = f"{quantity(brokers.count, 'broker')} listen" if brokers.in_cluster else "a broker listens"
         kept = "their data is kept" if brokers.in_cluster else "its data is kept"
         self._happened(f"{listens} on {self.address}; {kept} in {brokers.data}")
-        async with Admin({"bootstrap.servers": self.address}) as admin:
-            await admin.create_topic(self.options.topic, PARTITIONS)
 
     async def _start_console(self) -> None:
         """The page on which the group is watched, where the extra `http` is installed. Raises DemoError."""

@@ -146,7 +146,7 @@ INCIDENTS = [
     Incident(stories.deploy, "history", events, "pattern_seen, inferred, of : a deploy"),
     Incident(stories.flapping, "history", events, "pattern_seen, inferred, of ben: ben comes and goes again and again"),
     Incident(
-        stories.static_restart, "history", events, "member_replaced, observed, of ben: ben a static member returned"
+        stories.static_restart, "history", events, "member_replaced, observed, of ben: ben returned as a static member"
     ),
     Incident(
         stories.static_death, "history", events, "stable, inferred, of ben: ben was silent for its session timeout"

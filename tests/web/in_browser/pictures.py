@@ -1,7 +1,7 @@
 """The pictures of the console in the docs: `python -m tests.web.in_browser.pictures docs` writes them.
 
 A broker with its console, and members of a group as processes, one of which is killed: the picture of the group is taken while
-the others wait, the list of groups as well.
+the others wait, the list of groups as well; what a restart would cost is predicted once they have gone on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie_conformance.console.browser import chromium, opened
 
 NAMES = ("anna", "ben", "cleo")
-SETTINGS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
+SETTINGS = {"session.timeout.ms": "25000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
 SIZE = {"width": 1180, "height": 1000}
 
 
@@ -60,11 +60,11 @@ async def _other_groups(server: str) -> None:
 
 
 async def _until(page: Page, state: str) -> None:
-    await page.wait_for_selector(f"#facts:has-text('{state}')", timeout=30_000)
+    await page.wait_for_selector(f"#clock:has-text('{state}')", timeout=60_000)
 
 
 async def take(folder: Path) -> None:
-    """Writes the three pictures."""
+    """Writes the four pictures."""
     broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}), folder / "kafka-data")
     host, port = await broker.start("127.0.0.1", 0)
     server = f"{host}:{port}"
@@ -82,19 +82,24 @@ async def take(folder: Path) -> None:
         page = await stack.enter_async_context(opened(browser, url, "/console/groups/crew", viewport=SIZE))
         for name in NAMES:
             processes.append(await stack.enter_async_context(member(server, name)))
-            await page.wait_for_selector(f"#members .tall .row:has-text('{name}')", timeout=30_000)
+            await page.wait_for_selector(f"#members .tall .row:has-text('{name}')", timeout=60_000)
             await asyncio.sleep(3)
         await _until(page, "Stable")
         await page.reload()
         await asyncio.sleep(8)
         processes[1].kill()
         processes.append(await stack.enter_async_context(member(server, "dora")))
-        await page.wait_for_selector("#verdict:has-text('wait')", timeout=30_000)
+        await page.wait_for_selector("#verdict:has-text('wait')", timeout=60_000)
         await asyncio.sleep(2)
         async with opened(browser, url, "/console", viewport=SIZE | {"height": 420}) as groups:
             await groups.wait_for_selector(".mark.waits", timeout=10_000)
             await groups.screenshot(path=folder / "console-groups.png")
             await page.screenshot(path=folder / "console-group.png")
+        await _until(page, "Stable")
+        await page.click("#what-if [name=go]")
+        await page.wait_for_selector("#what-if-result:not([hidden])", timeout=120_000)
+        await asyncio.sleep(1)
+        await page.locator("section:has(> #what-if-title)").screenshot(path=folder / "console-what-if.png")
         async with opened(browser, url, "/console/topics/flights", viewport=SIZE | {"height": 620}) as topic:
             await topic.wait_for_selector("#records tbody tr")
             await topic.wait_for_selector("#replicas .tall .row")

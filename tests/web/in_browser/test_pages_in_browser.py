@@ -154,9 +154,12 @@ async def test_a_change_is_seen_while_one_looks() -> None:
             await page.wait_for_selector("#trouble", state="hidden", timeout=PATIENCE_MS)
         async with opened(browser, url, "/console/groups/crew") as page:
             await page.wait_for_selector("#members .tall .row")
-            feed.explanations["crew"] = explanation("crew", verdict="it waits for anna", members=2)
+            late = explanation("crew", members=2, state="PreparingRebalance", in_state_ms=61_000)
+            late["verdict"] = f"it waits for {late['members'][0]['member_id']}"
+            feed.explanations["crew"] = late
             feed.memory.take(line("crew", time_ms=2_000, causes=[{"kind": "member_left", "client_id": "anna"}]))
-            await page.wait_for_selector("text=it waits for anna", timeout=PATIENCE_MS)
+            await page.wait_for_selector("#verdict:text-is('it waits for client-0')", timeout=PATIENCE_MS)
+            await page.wait_for_selector("#clock:text-matches('^PreparingRebalance for 6[1-9] s:$')")
 
 
 async def test_hostile_names_are_shown_as_text() -> None:
@@ -280,12 +283,15 @@ async def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
     feed = feed_of("billing", "quiet")
     feed.memory.rows.put(row("crew", marks=["waits"], why="ben was silent for its session timeout"))
     feed.explanations["crew"] = explanation("crew")
-    causes = [{"kind": "session_timeout", "member_id": "ben", "client_id": "ben"}]
+    member_id = "ben-6a24e2da-0000-4000-8000-000000000000"
+    causes = [{"kind": "session_timeout", "member_id": member_id, "client_id": "ben"}]
     for at_ms, event in ((0, "rebalance_started"), (9_000, "generation_formed"), (9_200, "stable")):
         feed.memory.take(line("crew", event, BEGAN_MS + at_ms, causes=causes))
     async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
         await page.get_by_text("crew", exact=True).click()
         await page.locator(".timeline-details").get_by_text("Rebalances: 1").wait_for(timeout=PATIENCE_MS)
+        last = "The last one, 9.2 s: ben was silent for its session timeout."
+        assert last in await page.locator(".timeline-details").inner_text(), "without a further click"
         await page.get_by_role("button", name="Previous rebalance").click()
         words = await page.locator(".timeline-details").inner_text()
         assert "ben was silent for its session timeout" in words

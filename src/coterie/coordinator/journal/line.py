@@ -97,7 +97,7 @@ CAUSE_WORDS = {
     "member_joined": CauseWords("joined", "a member joined"),
     "leader_rejoined": CauseWords("the leader requested a rebalance", "the leader rejoined"),
     "subscription_changed": CauseWords("changed its subscription", "a subscription changed"),
-    "static_member_returned": CauseWords("a static member returned", "a static member returned"),
+    "static_member_returned": CauseWords("returned as a static member", "a static member returned"),
     "member_left": CauseWords("left", "a member left", True),
     "session_timeout": CauseWords("was silent for its session timeout", "a session timed out", True),
     "join_timeout": CauseWords(

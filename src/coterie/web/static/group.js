@@ -45,9 +45,7 @@ listen(`${root.dataset.api}/events`, {
   },
   explanation(document_) {
     explanation = document_;
-    document.getElementById("verdict").textContent = visible(shortIds(document_.verdict), 2000);
     document.getElementById("facts").textContent = text("group.facts", {
-      state: document_.state,
       generation: number(document_.generation),
       protocol: visible(document_.protocol ?? "–"),
       members: number(document_.members.length),

@@ -1,5 +1,5 @@
 // The members and the partitions of a group, from its explanations: with clocks that run and time-outs that shrink.
-import { element, number, shortIds, span, text, visible } from "./live.js";
+import { element, number, shortIds, span, text, texts, visible } from "./live.js";
 import { List } from "./rows.js";
 
 const STRIP_CELLS = 60, CELL_MS = 2000; // of the commit cadence
@@ -76,6 +76,12 @@ function namesOf(members) {
   return new Map(members.map((member) => [member.member_id, name(member)]));
 }
 
+/** A sentence with members as a reader knows them. */
+function withNames(words, names) {
+  for (const [id, name] of names) if (id !== name && words.includes(id)) words = words.replaceAll(id, () => name);
+  return shortIds(words);
+}
+
 /** The members of a partition: of a share group several. */
 const ownersOf = ({ owner, owners = [] }) => (owner === null ? owners : [owner]);
 
@@ -112,6 +118,7 @@ export class GroupParts {
     );
     this.tasks = new List("tasks", ["task", "active", "standby", "warmup", "restoring"], (cells, task) => this.fillTask(cells, task));
     this.next = document.getElementById("next");
+    this.clock = document.getElementById("clock");
     setInterval(() => this.tick(), 250);
   }
 
@@ -121,6 +128,7 @@ export class GroupParts {
     this.owned = new Map();
     for (const owner of explanation.partitions.flatMap(ownersOf)) this.owned.set(owner, (this.owned.get(owner) ?? 0) + 1);
     this.names = namesOf(explanation.members);
+    document.getElementById("verdict").textContent = visible(withNames(explanation.verdict, this.names), 2000);
     this.mostLag = Math.max(...explanation.partitions.map((p) => p.lag ?? 0), 1);
     this.cadence.see(explanation.partitions, this.heard);
     this.members.show(explanation.members);
@@ -137,13 +145,15 @@ export class GroupParts {
   tick() {
     if (!this.explanation || document.hidden) return;
     this.members.draw();
-    const next = this.explanation.next_timeout;
+    const { state, in_state_ms: sinceMs, next_timeout: next } = this.explanation;
+    const words = { state: texts[`timeline.state.${state}`] ?? visible(state), span: span((sinceMs ?? 0) + Date.now() - this.heard) };
+    this.clock.textContent = sinceMs === null ? words.state : text("group.since", words);
     this.next.hidden = !next;
     if (!next) return;
     const who = next.member_id === null ? "" : (this.names.get(next.member_id) ?? next.member_id);
     const left = span(Math.max(next.left_ms - (Date.now() - this.heard), 0));
-    const words = { name: next.name, who: visible(who, 80), left, then: next.then };
-    this.next.textContent = text(next.member_id === null ? "group.next" : "group.next_of", words);
+    const of = { name: next.name, who: visible(who, 80), left, then: next.then };
+    this.next.textContent = text(next.member_id === null ? "group.next" : "group.next_of", of);
   }
 
   fillMember(cells, member) {
@@ -162,7 +172,7 @@ export class GroupParts {
     bar(cells.session, share, isTimed ? span(left) : "–", share !== null && share < 0.34);
     cells.owned.textContent = number(this.owned.get(member.member_id) ?? 0);
     const [words, isAwaited] = doing(member, this.explanation);
-    cells.doing.textContent = words;
+    cells.doing.textContent = cells.doing.title = words;
     cells.doing.classList.toggle("awaited", isAwaited);
   }
 

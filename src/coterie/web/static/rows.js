@@ -11,8 +11,8 @@ export class VirtualRows {
     this.fill = fill;
     this.items = [];
     this.pool = [];
-    this.isDrawing = false;
-    scroll.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.isDrawing = this.isStale = false;
+    scroll.addEventListener("scroll", () => this.drawSoon(), { passive: true });
     new ResizeObserver(() => this.measure()).observe(scroll);
     this.measure();
   }
@@ -29,6 +29,11 @@ export class VirtualRows {
   }
 
   draw() {
+    this.isStale = true;
+    this.drawSoon();
+  }
+
+  drawSoon() {
     if (this.isDrawing) return;
     this.isDrawing = true;
     requestAnimationFrame(() => {
@@ -52,12 +57,14 @@ export class VirtualRows {
       const row = this.pool[slot];
       const isShown = index < first + count;
       row.hidden = !isShown;
-      if (!isShown) continue;
+      if (!isShown) row.dataset.index = -1;
+      if (!isShown || (!this.isStale && Number(row.dataset.index) === index)) continue; // a scroll changes the rows that come
       row.style.transform = `translateY(${index * this.height}px)`;
       row.setAttribute("aria-rowindex", index + 2);
       row.dataset.index = index;
       this.fill(row, this.items[index]);
     }
+    this.isStale = false;
   }
 
   /** Puts the focus on the link of a row, which scrolls into sight. */

@@ -27,17 +27,20 @@
 // Every text of it comes from outside and goes in by textContent, or onto the canvas.
 
 import { TimelineModel } from "./timeline_model.js";
-import { Drawing, HEAD, LANE, PALETTE_SIZE, spanText, timeText } from "./timeline_drawing.js";
-import { button, element, rebalanceTable, rebalanceWords, whyOf } from "./timeline_words.js";
+import { Drawing, HEAD, LANE, PALETTE_SIZE } from "./timeline_drawing.js";
+import { button, element, rebalanceTable, rebalanceWords } from "./timeline_words.js";
+import { colourProbes, coloursOf } from "./timeline_colours.js";
+import { LEAST_SPAN_MS, TimelineInput } from "./timeline_input.js";
 
-const LEAST_SPAN_MS = 20, MOST_HEIGHT = 560, LEGEND_SHOWN = 24, FILTER_FROM = 16, RECENT = 8, LEAST_RECENT_MS = 6e5;
+const MOST_HEIGHT = 560, LEGEND_SHOWN = 24, FILTER_FROM = 16, RECENT = 8, LEAST_RECENT_MS = 6e5;
 
 export function mountTimeline(root, options) { return (root.timeline = new TimelineView(root, options)); }
 
 class TimelineView {
   constructor(root, { timeline, texts, language = "en", onMoment = () => {} }) {
     Object.assign(this, { root, texts, language, onMoment, model: new TimelineModel(timeline), selected: -1, byMember: false,
-      drag: null, highlighted: -1, isTable: false, filter: "", explanation: null, skewMs: 0, queued: false });
+      highlighted: -1, isTable: false, filter: "", skewMs: 0, queued: false });
+    this.input = new TimelineInput(this);
     this.build();
     this.drawing = new Drawing(this.canvas, this.model);
     this.fit();
@@ -74,9 +77,7 @@ class TimelineView {
 
   explain(explanation) {
     this.skewMs = explanation.now_ms - Date.now();
-    this.explanation = { ...explanation, heardMs: Date.now() };
     this.model.isOfStreams = explanation.members.some(({ active }) => active?.length);
-    this.now.hidden = false;
     this.tick();
   }
 
@@ -113,9 +114,6 @@ class TimelineView {
       button("−", () => this.zoom(2), t("zoom_out")), button("+", () => this.zoom(0.5), t("zoom_in")),
       button(t("whole"), () => { this.fit(); this.changed(); }, t("whole_long")),
       this.by, this.tableButton, button(t("picture"), () => this.save(), t("picture_long")), this.find);
-    this.clock = element("strong");
-    this.now = element("p", "timeline-now", this.clock);
-    this.now.hidden = true;
     this.canvas = element("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
     this.spacer = element("div", "timeline-spacer");
@@ -126,8 +124,6 @@ class TimelineView {
     this.keys = element("p", "timeline-keys", t("keys"));
     this.keys.id = `timeline-keys-${Math.random().toString(36).slice(2)}`;
     this.plot.setAttribute("aria-describedby", this.keys.id);
-    [this.tip, this.cursor] = [element("div", "timeline-tip"), element("div", "timeline-cursor")];
-    this.tip.hidden = this.cursor.hidden = true;
     this.legend = element("div", "timeline-legend");
     this.details = element("div", "timeline-details");
     this.details.setAttribute("aria-live", "polite");
@@ -135,38 +131,22 @@ class TimelineView {
     this.table.tabIndex = 0;
     this.table.setAttribute("role", "region");
     this.table.setAttribute("aria-label", t("table"));
-    this.probes = element("div", "timeline-probes");
-    this.probes.setAttribute("aria-hidden", "true");
-    for (const name of [...Array(PALETTE_SIZE).keys()].map((n) => `owner-${n}`).concat(PROBED)) this.probes.append(element("i", name));
-    this.root.replaceChildren(tools, this.now, element("div", "timeline-frame", this.plot, this.cursor, this.tip), this.legend, this.details,
-      this.table, this.keys, this.probes);
+    this.probes = colourProbes();
+    const { cursor, tip } = this.input;
+    this.root.replaceChildren(tools, element("div", "timeline-frame", this.plot, cursor, tip), this.legend, this.details, this.table, this.keys, this.probes);
   }
 
   watch() {
-    const { plot, canvas } = this;
-    plot.addEventListener("scroll", () => this.queue());
-    plot.addEventListener("keydown", (event) => this.key(event));
-    canvas.addEventListener("pointerdown", (event) => this.press(event));
-    canvas.addEventListener("pointermove", (event) => this.move(event));
-    canvas.addEventListener("pointerup", (event) => this.release(event));
-    canvas.addEventListener("pointercancel", () => { this.drag = null; this.point(null); });
-    canvas.addEventListener("pointerleave", () => this.point(null));
-    canvas.addEventListener("dblclick", () => { this.zoom(4); });
-    plot.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.input.watch();
+    this.plot.addEventListener("scroll", () => this.queue());
     new ResizeObserver(() => this.queue()).observe(this.root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
     new MutationObserver(() => this.recolour()).observe(document.documentElement, { attributes: true });
     if (this.model.isLive) this.timer = setInterval(() => this.root.isConnected ? this.tick() : clearInterval(this.timer), 1000);
   }
 
-  // What changes without an event: the running clock, and the time that is now.
+  // What changes without an event: the time that is now.
   tick() {
-    const { explanation } = this;
-    if (explanation !== null) {
-      const state = this.t(`state.${explanation.state}`), since = explanation.in_state_ms;
-      const lasting = since === null ? "" : spanText(since + Date.now() - explanation.heardMs);
-      this.clock.textContent = `${state === `state.${explanation.state}` ? explanation.state : state} ${lasting}`.trim();
-    }
     this.follow();
     this.queue();
   }
@@ -207,6 +187,17 @@ class TimelineView {
     this.isWhole = false;
     this.follows = this.to >= this.nowMs;
     this.changed();
+  }
+
+  pan(share) {
+    const by = (this.to - this.from) * share;
+    this.range(this.from + by, this.to + by);
+  }
+
+  zoomTo() {
+    if (this.selected < 0) return;
+    const { from, until } = this.model.rebalances[this.selected], span = Math.max((until ?? this.nowMs) - from, LEAST_SPAN_MS);
+    this.range(from - span, from + 2 * span);
   }
 
   step(by) {
@@ -312,144 +303,4 @@ class TimelineView {
       URL.revokeObjectURL(link.href);
     });
   }
-
-  // -- pointer and keys ----------------------------------------------------------------------------------------------------------
-
-  at(event) {
-    const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    return { x: Math.min(Math.max(x, this.drawing.left ?? 0), this.drawing.right ?? x), y };
-  }
-
-  press(event) {
-    if (event.button !== 0) return;
-    this.plot.focus({ preventScroll: true });
-    const { x } = this.at(event);
-    this.drag = [x, x];
-    if (event.pointerType !== "touch") this.canvas.setPointerCapture(event.pointerId);
-  }
-
-  move(event) {
-    const { x, y } = this.at(event);
-    if (this.drag !== null) this.drag[1] = x;
-    this.point(x);
-    this.tell(x, y);
-  }
-
-  // The line below the pointer, or the time that is dragged over.
-  point(x) {
-    this.cursor.hidden = x === null;
-    if (x === null) { this.tip.hidden = true; return; }
-    const [left, right] = this.drag === null ? [x, x + 1] : [Math.min(...this.drag), Math.max(...this.drag) + 1];
-    Object.assign(this.cursor.style, { left: `${left}px`, width: `${right - left}px`, height: `${this.height - 18}px` });
-  }
-
-  release(event) {
-    const drag = this.drag;
-    this.drag = null;
-    if (drag === null) return;
-    const [left, right] = [Math.min(...drag), Math.max(...drag)].map((x) => this.drawing.ms(x));
-    if (Math.abs(drag[1] - drag[0]) > 5) this.range(left, Math.max(right, left + LEAST_SPAN_MS));
-    else {
-      const nearest = this.nearest(this.at(event).x);
-      if (nearest >= 0) this.select(nearest); else { this.selected = -1; this.changed(); }
-    }
-  }
-
-  // The rebalance at that point of the canvas, or within some pixels of it; -1 for none.
-  nearest(x) {
-    const before = this.model.rebalancesUntil(this.drawing.ms(x + 6)) - 1, rebalance = this.model.rebalances[before];
-    return rebalance !== undefined && this.drawing.x(rebalance.until ?? this.nowMs) >= x - 6 ? before : -1;
-  }
-
-  tell(x, y) {
-    const { model } = this, ms = this.drawing.ms(x), row = this.shown[Math.floor((y - HEAD + this.plot.scrollTop) / LANE)];
-    const lines = [`${timeText(ms)} UTC · +${spanText(Math.max(ms - model.beginMs, 0))}`];
-    if (y >= HEAD && row !== undefined && ms <= this.nowMs) lines.push(this.byMember ? this.shareText(row, ms) : this.laneText(row, ms));
-    const rebalance = model.rebalances[this.nearest(x)];
-    if (rebalance !== undefined) lines.push(`${this.t("rebalance")} ${rebalance.generation}: ${whyOf(this, rebalance)}`);
-    if (y < HEAD) for (const [at, text] of model.moments) if (Math.abs(this.drawing.x(at) - x) < 6) lines.push(text);
-    this.tip.replaceChildren(...lines.map((line) => element("div", "", line.slice(0, 400))));
-    this.tip.hidden = false;
-    const width = this.root.clientWidth, below = y + 22;
-    this.tip.style.left = `${Math.max(Math.min(x + 14, width - this.tip.offsetWidth - 4), 0)}px`;
-    this.tip.style.top = `${below}px`;
-  }
-
-  laneText(lane, ms) {
-    const { model } = this, name = model.laneName(lane), gap = model.gapAt(lane, ms), owner = model.ownerAt(lane, ms);
-    if (gap !== null) {
-      const lasting = spanText((gap.until ?? this.nowMs) - gap.since);
-      return `${name}: ${this.t(ms < gap.detected ? "dead_for" : "unowned_for", { span: lasting })}`;
-    }
-    return `${name}: ${owner < 0 ? this.t("nobody") : model.names.of[owner]}`;
-  }
-
-  shareText(owner, ms) {
-    const share = this.model.sharesOfOwners()[owner].filter(([at]) => at <= ms).at(-1);
-    return `${this.model.names.of[owner]}: ${this.t("owns", { count: share === undefined ? 0 : share[1] })}`;
-  }
-
-  wheel(event) {
-    const by = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
-    if (event.ctrlKey) this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.drawing.ms(this.at(event).x));
-    else if (by !== 0) this.pan(by / 800);
-    else return;
-    event.preventDefault();
-  }
-
-  pan(share) {
-    const by = (this.to - this.from) * share;
-    this.range(this.from + by, this.to + by);
-  }
-
-  key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = {
-      ArrowLeft: () => event.shiftKey ? this.pan(-0.25) : this.step(-1), ArrowRight: () => event.shiftKey ? this.pan(0.25) : this.step(1),
-      Home: () => this.select(0), End: () => this.select(this.model.rebalances.length - 1),
-      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
-      0: () => { this.fit(); this.changed(); }, Escape: () => { this.selected = -1; this.fit(); this.changed(); },
-      Enter: () => this.zoomTo(), m: () => this.by.click(), t: () => this.tableButton.click(),
-    }[event.key];
-    if (act === undefined) return;
-    event.preventDefault();
-    act();
-  }
-
-  zoomTo() {
-    if (this.selected < 0) return;
-    const { from, until } = this.model.rebalances[this.selected], span = Math.max((until ?? this.nowMs) - from, LEAST_SPAN_MS);
-    this.range(from - span, from + 2 * span);
-  }
-}
-
-const PROBED = ["ink", "paper", "faint", "line", "empty", "unowned-ink", "dead", "phase-0", "phase-1"];
-
-// The colours in force, as the style sheet has them for light and dark.
-function coloursOf(probes, context) {
-  const colours = { owners: [], font: `12px ${getComputedStyle(probes).fontFamily}` };
-  for (const probe of probes.children) {
-    const fill = getComputedStyle(probe).backgroundColor, name = probe.className;
-    if (name.startsWith("owner-")) colours.owners.push({ fill, text: isLight(fill) ? "#000" : "#fff" }); else colours[name] = fill;
-  }
-  colours.phases = [colours["phase-0"], colours["phase-1"]];
-  const lines = (draw, colour) => {
-    const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 }), drawn = tile.getContext("2d");
-    drawn.strokeStyle = drawn.fillStyle = colour;
-    drawn.lineWidth = 1.6;
-    drawn.beginPath();
-    draw(drawn);
-    drawn.stroke();
-    return context.createPattern(tile, "repeat");
-  };
-  const slope = (tile) => { for (const x of [-8, 0, 8]) { tile.moveTo(x, 8); tile.lineTo(x + 8, 0); } };
-  colours.unowned = lines(slope, colours["unowned-ink"]);
-  colours.patterns = [null, lines((tile) => { for (const x of [0, 8, 16]) { tile.moveTo(x, 8); tile.lineTo(x - 8, 0); } }, colours.paper),
-    lines((tile) => tile.fillRect(2, 2, 3, 3), colours.paper), lines((tile) => { tile.moveTo(0, 4); tile.lineTo(8, 4); }, colours.paper)];
-  return colours;
-}
-
-function isLight(colour) {
-  const [red, green, blue] = colour.match(/\d+/g).map((part) => (Number(part) / 255) ** 2.2);
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18;
 }

@@ -43,7 +43,7 @@ export class TimelineModel {
     for (const { from } of changes.rebalances.length ? this.rebalances.slice(0, 1) : []) this.beginMs = Math.min(this.beginMs, from);
     if (changes.end_ms) this.isEmpty = false;
     if (changes.lanes.length) this.order = this.lanesInOrder();
-    if (changes.owners.length) this.names = shortNames(this.owners);
+    if (changes.owners.length || this.names === undefined) this.names = shortNames(this.owners);
     this.gapItems = this.unowned.map(([ranges, since, detected, until]) => ({ ranges, since, detected, until }));
     for (const [ranges, since] of this.waiting) this.gapItems.push({ ranges, since, detected: since, until: null });
     this.gapsOfLanes = new Map();
@@ -133,18 +133,35 @@ function within(ranges, lane) {
   return false;
 }
 
-const UUID = /([^\s,;:()]*?)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/g;
+// As the broker writes them in member ids, and behind a "-" as Kafka's clients do, in base64: with letters of both cases and a digit.
+const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<=-)(?=\S{0,21}\d)(?=\S{0,21}[A-Z])(?=\S{0,21}[a-z])[\w-]{22}(?![\w-])/g;
+const DIVIDER = /[\s,;:()]/;
+
+// The member ids in a text: {from, head, uuid, until}. One pass, since a name from outside may have 32 kB.
+function idsIn(text) {
+  let last = 0;
+  return Array.from(text.matchAll(UUID), ({ 0: uuid, index }) => {
+    let from = index;
+    while (from > last && !DIVIDER.test(text[from - 1])) from--;
+    last = index + uuid.length;
+    return { from, head: text.slice(from, index), uuid, until: last };
+  });
+}
 
 // Member ids without their UUIDs, as far as they are unique: "anna", or "anna-3f2c" where there are two.
 export function shortNames(owners) {
   const uuids = new Map();
-  for (const owner of owners) for (const [, head, uuid] of owner.matchAll(UUID)) uuids.set(head, [...(uuids.get(head) ?? []), uuid]);
-  const short = (text) => text.replace(UUID, (_, head, uuid) => {
+  for (const { head, uuid } of owners.flatMap(idsIn)) uuids.set(head, [...(uuids.get(head) ?? []), uuid]);
+  const shortId = ({ head, uuid }) => {
     const others = (uuids.get(head) ?? []).filter((other) => other !== uuid);
     if (head.length > 1 && others.length === 0) return head.slice(0, -1);
     let length = 4;
     while (others.some((other) => other.startsWith(uuid.slice(0, length)))) length++;
     return head + uuid.slice(0, length);
-  });
+  };
+  const short = (text) => {
+    const ids = idsIn(text);
+    return ids.map((id, index) => text.slice(ids[index - 1]?.until ?? 0, id.from) + shortId(id)).join("") + text.slice(ids.at(-1)?.until ?? 0);
+  };
   return { of: owners.map((owner) => short(owner) || "–"), short };
 }

@@ -30,17 +30,40 @@ export function whyOf(view, rebalance) {
   }).join(view.t("and"));
 }
 
+// What a lane shows at that time, and what an owner has.
+export function laneText(view, lane, ms) {
+  const { model } = view, name = model.laneName(lane), gap = model.gapAt(lane, ms), owner = model.ownerAt(lane, ms);
+  if (gap !== null) {
+    const lasting = spanText((gap.until ?? view.nowMs) - gap.since);
+    return `${name}: ${view.t(ms < gap.detected ? "dead_for" : "unowned_for", { span: lasting })}`;
+  }
+  return `${name}: ${owner < 0 ? view.t("nobody") : model.names.of[owner]}`;
+}
+
+export function shareText(view, owner, ms) {
+  const share = view.model.sharesOfOwners()[owner].filter(([at]) => at <= ms).at(-1);
+  return `${view.model.names.of[owner]}: ${view.t("owns", { count: share === undefined ? 0 : share[1] })}`;
+}
+
+// A reader who selects nothing sees why the group paused last.
+function lastInWords(view) {
+  const last = view.model.rebalances.at(-1);
+  if (last === undefined) return [];
+  return [element("p", "", view.t("last", { span: lasting(view, last), why: whyOf(view, last) }))];
+}
+
+const lasting = (view, { from, until }) => spanText((until ?? view.nowMs) - from) + (until === null ? ` ${view.t("so_far")}` : "");
+
 export function rebalanceWords(view) {
   const { model, selected } = view, rebalance = model.rebalances[selected];
   if (rebalance === undefined) {
     const counts = { rebalances: model.rebalances.length, members: model.owners.length, partitions: model.lanes.length };
-    return [element("p", "", view.t("summary", counts), " ", view.t("hint"))];
+    return [element("p", "", view.t("summary", counts), " ", view.t("hint")), ...lastInWords(view)];
   }
-  const end = rebalance.until ?? view.nowMs;
   const title = view.t("selected", { number: selected + 1, count: model.rebalances.length, generation: rebalance.generation });
   const terms = [[view.t("why"), whyOf(view, rebalance)],
     [view.t("when"), `${timeText(rebalance.from, 864e5)} ${timeText(rebalance.from)} UTC`],
-    [view.t("took"), spanText(end - rebalance.from) + (rebalance.until === null ? ` ${view.t("so_far")}` : "")]];
+    [view.t("took"), lasting(view, rebalance)]];
   for (const [state, from, until] of rebalance.phases) {
     terms.push([view.t(`state.${state}`), `${spanText((until ?? view.nowMs) - from)}: ${view.t(`phase.${state}`)}`]);
   }
@@ -71,7 +94,7 @@ export function rebalanceTable(view) {
   const parts = [element("caption", "", view.t("rebalances_shown", { shown: rows.length, count: shown.length })),
     element("thead", "", line(headers, "th")), element("tbody", "", ...rows.map((row) => line(row, "td")))];
   const now = view.selected >= 0 ? model.rebalances[view.selected].until ?? view.nowMs : view.nowMs;
-  const owned = (model.order ?? []).slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), view.laneText(lane, now).slice(model.laneName(lane).length + 2)]);
+  const owned = (model.order ?? []).slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), laneText(view, lane, now).slice(model.laneName(lane).length + 2)]);
   const owners = element("table", "", element("caption", "", view.t("owners_at", { time: `${timeText(now)} UTC` })),
     element("thead", "", line([view.t("partition"), view.t("owner")], "th")), element("tbody", "", ...owned.map((row) => line(row, "td"))));
   return element("div", "", element("table", "", ...parts), owners);
