@@ -1,7 +1,7 @@
 """10,000 groups of ten members in the console: `python -m tests.web.in_browser.many_groups` prints their cost on this machine.
 
 First paint and first rows after the page is opened, frames a second while it scrolls and the processor time of one, when a
-change is seen, and the share of a core that an update a second takes of the process that serves it: docs/results/console.json.
+change is seen, and the share of a core that an update a second takes of the process that serves it.
 `page_memory` has its memory.
 """
 

@@ -22,7 +22,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie_conformance.console.browser import chromium, opened
 
 NAMES = ("anna", "ben", "cleo")
-SETTINGS = {"session.timeout.ms": "25000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
+SETTINGS = {"session.timeout.ms": "60000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
 SIZE = {"width": 1180, "height": 1000}
 
 
@@ -60,7 +60,7 @@ async def _other_groups(server: str) -> None:
 
 
 async def _until(page: Page, state: str) -> None:
-    await page.wait_for_selector(f"#clock:has-text('{state}')", timeout=60_000)
+    await page.wait_for_selector(f"#clock:has-text('{state}')", timeout=120_000)
 
 
 async def take(folder: Path) -> None:
@@ -82,17 +82,17 @@ async def take(folder: Path) -> None:
         page = await stack.enter_async_context(opened(browser, url, "/console/groups/crew", viewport=SIZE))
         for name in NAMES:
             processes.append(await stack.enter_async_context(member(server, name)))
-            await page.wait_for_selector(f"#members .tall .row:has-text('{name}')", timeout=60_000)
+            await page.wait_for_selector(f"#members .tall .row:has-text('{name}')", timeout=120_000)
             await asyncio.sleep(3)
         await _until(page, "Stable")
         await page.reload()
         await asyncio.sleep(8)
         processes[1].kill()
         processes.append(await stack.enter_async_context(member(server, "dora")))
-        await page.wait_for_selector("#verdict:has-text('wait')", timeout=60_000)
+        await page.wait_for_selector("#verdict:has-text('wait')", timeout=120_000)
         await asyncio.sleep(2)
         async with opened(browser, url, "/console", viewport=SIZE | {"height": 420}) as groups:
-            await groups.wait_for_selector(".mark.waits", timeout=10_000)
+            await groups.wait_for_selector(".mark.waits", timeout=30_000)
             await groups.screenshot(path=folder / "console-groups.png")
             await page.screenshot(path=folder / "console-group.png")
         await _until(page, "Stable")

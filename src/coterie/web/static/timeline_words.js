@@ -49,7 +49,8 @@ export function shareText(view, owner, ms) {
 function lastInWords(view) {
   const last = view.model.rebalances.at(-1);
   if (last === undefined) return [];
-  return [element("p", "", view.t("last", { span: lasting(view, last), why: whyOf(view, last) }))];
+  const span = last.until === null ? view.t("under_way") : lasting(view, last);
+  return [element("p", "", view.t("last", { span, why: whyOf(view, last) }))];
 }
 
 const lasting = (view, { from, until }) => spanText((until ?? view.nowMs) - from) + (until === null ? ` ${view.t("so_far")}` : "");
