@@ -20,13 +20,13 @@ settings.load_profile("coterie")
 
 pytest_plugins = ["tests.async_tests", "tests.asyncio_complaints", "tests.suite"]
 
-# The suite starts hundreds of processes; without bytecode each of them would compile the package anew.
+# The suite starts hundreds of processes; without bytecode each of them would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite", action="store_true", help="write the traces of tests/spec anew (then read the diff)")
+    parser.addoption("--rewrite", action="store_true", help="write the traces of tests/spec again (then read the diff)")
     parser.addoption(
         "--closes", type=int, default=40, help="how many consumers tests/client/consumer/test_closing.py closes"
     )

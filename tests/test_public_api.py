@@ -1,6 +1,6 @@
 """What is public is listed in docs/reference/public_api.txt; a change of it is named in the CHANGELOG.
 
-`python -m tests.test_public_api` writes the list anew; read the diff. A release copies it to public_api_released.txt.
+`python -m tests.test_public_api` writes the list again; read the diff. A release copies it to public_api_released.txt.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def not_named(released: list[str], listed: list[str], section: str) -> list[str]
 def test_the_list_is_that_of_the_code() -> None:
     listed = public_api.lines()
     difference = list(difflib.unified_diff(read(LIST), listed, "listed", "in the code", lineterm="", n=0))
-    assert not difference, "python -m tests.test_public_api writes the list anew\n" + "\n".join(difference)
+    assert not difference, "python -m tests.test_public_api writes the list again\n" + "\n".join(difference)
 
 
 def test_what_changed_since_the_release_is_in_the_changelog() -> None:

@@ -1,4 +1,4 @@
-"""The scenarios of tests/spec: the whole trace of each must be as written. `--rewrite` writes them anew."""
+"""The scenarios of tests/spec: the whole trace of each must be as written. `--rewrite` writes them again."""
 
 from __future__ import annotations
 

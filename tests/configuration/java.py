@@ -2,7 +2,7 @@
 the settings of its clients and all their names, properties files (java.util.Properties), and SCRAM logins
 (ScramFormatter) with a password that is also the user.
 
-`python -m tests.configuration.java` asks them anew; it needs a Java and, the first time, Maven.
+`python -m tests.configuration.java` asks them again; it needs a Java and, the first time, Maven.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ def test_an_automatic_commit_at_the_interval() -> None:
 
 
 def test_an_automatic_commit_that_fails_is_due_again_later_each_time() -> None:
-    """testAutoCommitRetryBackoff: after the pauses of KIP-580, which begin anew with a success; an error that does not pass
+    """testAutoCommitRetryBackoff: after the pauses of KIP-580, which start again with a success; an error that does not pass
     waits for the next interval."""
     schedule = AutoCommitSchedule(commits(), 5_000)
     schedule.restart(0)

@@ -328,7 +328,7 @@ def test_one_automatic_commit_at_a_time() -> None:
 
 def test_an_automatic_commit_of_nothing() -> None:
     """testAutoCommitEmptyOffsetsDoesNotGenerateRequest, testAutoCommitEmptyDoesNotLeaveInflightRequestFlagOn: the interval
-    begins anew, and the next one is made."""
+    starts again, and the next one is made."""
     member, schedule = automatic()
     assert schedule.poll(dict, 100) is None
     assert member.commits.next(100) == []

@@ -1,6 +1,6 @@
 """Records of consumer groups written by Apache Kafka itself: a segment of its `__consumer_offsets`, made by a short story.
 
-`python -m tests.coordinator.kafka_records` starts Kafka (its jars by `coterie_conformance.servers.kafka`) and records anew.
+`python -m tests.coordinator.kafka_records` starts Kafka (its jars by `coterie_conformance.servers.kafka`) and records again.
 """
 
 from __future__ import annotations

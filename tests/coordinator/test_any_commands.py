@@ -1,5 +1,5 @@
 """Requests of members of both protocols in any order, whatever they hold, to one group: each is decided without an exception,
-also when appends fail, topics come and go, and the shard is loaded anew, from a log that may have lost records.
+also when appends fail, topics come and go, and the shard is loaded again, from a log that may have lost records.
 
 `python -m tests.coordinator.test_any_commands FIRST STORIES` looks at more of them.
 """

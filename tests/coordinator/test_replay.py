@@ -1,5 +1,5 @@
 """Groups change by `replay` alone: nothing else in the coordinator assigns to their state, deciding leaves it as it is, and the
-log of the decisions gives the same offsets, pending ones too, and the same members, whose sessions begin anew.
+log of the decisions gives the same offsets, pending ones too, and the same members, whose sessions start again.
 
 `python -m tests.coordinator.test_replay FIRST STORIES` looks at more stories.
 """

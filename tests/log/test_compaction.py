@@ -426,7 +426,7 @@ def test_the_last_batch_of_an_aborted_transaction_stays_without_records() -> Non
 
 
 def test_the_compaction_of_a_deleted_topic_leaves_a_later_one_alone() -> None:
-    """The topic is deleted and made anew, in a folder of the same name, while its log is compacted in a thread."""
+    """The topic is deleted and made again, in a folder of the same name, while its log is compacted in a thread."""
     fs = MemoryFileSystem()
     log = new_log(fs)
     put(log, (b"a", b"old"))
@@ -443,7 +443,7 @@ def test_the_compaction_of_a_deleted_topic_leaves_a_later_one_alone() -> None:
 
 
 def test_a_transaction_whose_marker_is_in_the_active_segment_is_awaited() -> None:
-    """Until another segment is closed: the same files were written anew every log.cleaner.backoff.ms."""
+    """Until another segment is closed: the same files were written again every log.cleaner.backoff.ms."""
     log = new_log()
     log.config.min_cleanable_dirty_ratio = 0.0
     put(log, (b"a", b"1"), (b"a", b"2"))

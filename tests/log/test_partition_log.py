@@ -240,7 +240,7 @@ def append_at(log: PartitionLog, timestamp_ms: int, now_ms: int) -> int:
 
 
 def test_segments_roll_by_the_timestamps_of_their_batches() -> None:
-    """testTimeBasedLogRollDuringAppend: the age was that of the first append, and began anew when the log was opened."""
+    """testTimeBasedLogRollDuringAppend: the age was that of the first append, and started again when the log was opened."""
     fs = MemoryFileSystem()
     log = open_log(fs, segment_ms=1_000)
     assert append_at(log, NOW, NOW) == 1
@@ -255,7 +255,7 @@ def test_segments_roll_by_the_timestamps_of_their_batches() -> None:
 
 
 def test_segments_without_timestamps_roll_by_the_clock() -> None:
-    """Also Kafka's counts anew from the opening."""
+    """Also Kafka's counts again from the opening."""
     fs = MemoryFileSystem()
     log = open_log(fs, segment_ms=1_000)
     assert append_at(log, -1, NOW) == 1

@@ -82,7 +82,7 @@ class Story:
 
     def follow(self, kinds: list[str], gap: int, epochs: list[int]) -> None:
         """Takes batches of a leader, the first of them after a gap; a piece of one more is at the end. A log without records
-        may begin anew with the first one, whose second record is at its start: a gap of -1."""
+        may start again with the first one, whose second record is at its start: a gap of -1."""
         is_within = gap < 0 < self.log.log_start_offset == self.end
         kinds, gap, before = ["plain", *kinds] if is_within else kinds, gap if is_within else max(gap, 0), self.stored
         offset, epoch, data, taken = self.end + gap, max(self.log.epochs.cache.latest, 0), b"", []

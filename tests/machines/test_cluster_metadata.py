@@ -89,13 +89,13 @@ def test_a_response_without_brokers_leaves_those_known() -> None:
         (b"1" * 16, 7, b"1" * 16, 7, 2),
         (b"1" * 16, 7, b"1" * 16, 8, 2),
         (b"1" * 16, 7, b"1" * 16, -1, 2),  # the broker does not know epochs
-        (b"1" * 16, 7, b"2" * 16, 0, 2),  # created anew
+        (b"1" * 16, 7, b"2" * 16, 0, 2),  # created again
         (bytes(16), 7, bytes(16), 0, 2),  # without ids it may have been
     ],
 )
 def test_stale_metadata(known_id: bytes, known_epoch: int, new_id: bytes, new_epoch: int, leader: int) -> None:
     """testStaleMetadata, testRejectOldMetadata: a leader of an older epoch does not replace a newer one. Without ids Kafka's
-    clients keep the newer one too, and wait for a topic created anew until its epoch is as high."""
+    clients keep the newer one too, and wait for a topic created again until its epoch is as high."""
     known = ClusterMetadata(1_000)
     for topic_id, epoch, node in ((known_id, known_epoch, 1), (new_id, new_epoch, 2)):
         response = metadata({1: A, 2: B}, {("t", 0): node})

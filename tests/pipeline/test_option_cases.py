@@ -161,5 +161,5 @@ def test_the_settings_of_java_alone_are_those_of_kafka() -> None:
 
 
 def test_the_documented_table_is_the_one_in_force() -> None:
-    """To write it anew: python -m coterie.pipeline.options.table > docs/spark-options.md"""
+    """To write it again: python -m coterie.pipeline.options.table > docs/spark-options.md"""
     assert (ROOT / "docs" / "spark-options.md").read_text() == option_table.markdown()

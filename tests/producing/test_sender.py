@@ -331,7 +331,7 @@ def test_a_lost_connection_in_the_last_epoch() -> None:
 
 
 def test_batches_behind_one_of_an_unknown_producer() -> None:
-    """testUnknownProducerErrorShouldBeRetriedForFutureBatchesWhenFirstFails: the numbers begin anew, one after the other."""
+    """testUnknownProducerErrorShouldBeRetriedForFutureBatchesWhenFirstFails: the numbers start again, one after the other."""
     one = with_windows(0)
     one.send(b"2", b"3")
     for _ in range(2):

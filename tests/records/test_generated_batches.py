@@ -140,7 +140,7 @@ def test_the_header_is_that_of_an_independent_reader(
 def test_a_rebuilt_batch_keeps_offsets_and_describes_what_is_left(
     given_items: list[Item], codec: int, data: st.DataObject
 ) -> None:
-    """The largest timestamp is that of the records left (Kafka's MemoryRecords.filterTo builds the batch anew)."""
+    """The largest timestamp is that of the records left (Kafka's MemoryRecords.filterTo builds the batch again)."""
     whole = encode_batch(given_items, codec=codec, attributes=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=1)
     header = read_header(whole)
     records = decode_records(whole, 0, header)

@@ -1,7 +1,7 @@
 """Kafka's own declarations of its messages, as facts: each message's versions and each field's name, type, versions, tag and
 default. They are read from the jar of kafka-clients; a version that the newest Kafka has dropped is read from an older one.
 
-`python -m tests.wire.kafka_schemas` records them anew (its jars by `coterie_conformance.servers.kafka`).
+`python -m tests.wire.kafka_schemas` records them again (its jars by `coterie_conformance.servers.kafka`).
 """
 
 from __future__ import annotations

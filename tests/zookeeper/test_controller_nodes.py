@@ -100,7 +100,7 @@ def test_states_are_created_once(connection: Connection) -> None:
 
 def test_update_leader_and_isr(connection: Connection) -> None:
     """testUpdateLeaderAndIsr and testSetTopicPartitionStatesRaw: only the controller's, only over the version that it knows,
-    and decided anew where a leader has written meanwhile."""
+    and decided again where a leader has written meanwhile."""
     session, batch = elected(connection), RequestBatch()
     session.view.states = dict(STATES)
     assert not run(connection, session.decide(PARTITION, next_of, batch))  # no node

@@ -79,7 +79,7 @@ _OF_MEMBERS = (
 
 
 def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
-    """What a command comes to. Raises Refusal."""
+    """The outcome of a command. Raises Refusal."""
     match command:
         case HeartbeatRequest() if isinstance(group, Group):  # by far the most frequent one
             return decide_heartbeat(group, command, ctx)

@@ -149,7 +149,7 @@ class WriteQueue:
         return waiting
 
     def write(self) -> None:
-        """Appends what waits, and what that comes to."""
+        """Appends what waits, and what follows from it."""
         while self._writes:
             decisions = self._writes.popleft()
             if not self._writes:

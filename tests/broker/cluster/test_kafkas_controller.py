@@ -1,6 +1,6 @@
 """What the controller of Apache Kafka 2.6.3 sends, replayed: every request that two brokers of ours received from it while
 topics were created, moved to ours and back, enlarged and deleted, and brokers stopped, killed and started. The recording is
-made anew by `python -m coterie_conformance.cluster.recording`."""
+made again by `python -m coterie_conformance.cluster.recording`."""
 
 from __future__ import annotations
 

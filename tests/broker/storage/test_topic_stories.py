@@ -1,5 +1,6 @@
-"""Generated stories of a folder of topics beside a model of it: topics are created, extended, deleted, made anew under the same
-name, compacted and retained, a step of one between the steps of others, and the process is killed or stopped at any moment.
+"""Generated stories of a folder of topics beside a model of it: topics are created, extended, deleted, made again under the
+same name, compacted and retained, a step of one between the steps of others, and the process is killed or stopped at any
+moment.
 """
 
 from __future__ import annotations

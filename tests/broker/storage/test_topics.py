@@ -201,7 +201,7 @@ def test_the_compaction_of_a_deleted_topic_is_not_that_of_a_later_one() -> None:
 
 
 def test_partitions_that_are_being_added_go_with_their_topic() -> None:
-    """Their topic is deleted, and made anew, while they are added: the new one keeps its folders."""
+    """Their topic is deleted, and made again, while they are added: the new one keeps its folders."""
     fs = MemoryFileSystem()
     topics = Topics(fs, BrokerSettings())
     topic = topics.create("t", 1)

@@ -110,7 +110,7 @@ def test_every_public_method_has_the_same_parameters_and_the_awaited_result(clie
 
 @pytest.mark.parametrize("file", sorted(blocking_source.RESULTS))
 def test_the_classes_are_as_they_are_written_from_the_asyncio_clients(file: str) -> None:
-    """`python -m tests.client.blocking_source` writes them anew."""
+    """`python -m tests.client.blocking_source` writes them again."""
     assert (blocking_source.CLIENT / "blocking" / file).read_text() == blocking_source.source(file)
 
 

@@ -55,7 +55,7 @@ async def test_an_answer_is_awaited_no_longer_than_asked() -> None:
 
 
 async def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None:
-    """The timer is set anew for a request that is due sooner, and not by one that is due later or is answered."""
+    """The timer is set again for a request that is due sooner, and not by one that is due later or is answered."""
     connection, first = asking(10)
     heartbeat = HeartbeatRequest("g")
     sooner = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))

@@ -96,7 +96,7 @@ async def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBro
 
 
 async def test_the_last_callback_of_a_close_may_commit(broker: LocalBroker) -> None:
-    """As Kafka's, which is closed once the callback has returned; what begins anew is refused."""
+    """As Kafka's, which is closed once the callback has returned; what starts again is refused."""
     refused: list[str] = []
 
     class Committing(RebalanceListener):

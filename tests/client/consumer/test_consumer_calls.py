@@ -59,7 +59,7 @@ async def test_a_coordinator_that_is_away_at_first(broker: LocalBroker) -> None:
 
 
 async def test_fetches_name_topics_by_id(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the metadata has one, and a topic that is made anew under the same name is read by its new one."""
+    """Where the metadata has one, and a topic that is made again under the same name is read by its new one."""
     versions: set[int] = set()
     request_version = Connection.request_version
 

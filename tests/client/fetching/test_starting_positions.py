@@ -250,7 +250,7 @@ async def test_errors_that_pass_are_waited_out() -> None:
 
 
 def test_lookups_that_fail_are_made_after_longer_and_longer_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """testResetOffsetsAuthorizationFailure; retry.backoff.ms doubles (KIP-580), and begins anew after a success."""
+    """testResetOffsetsAuthorizationFailure; retry.backoff.ms doubles (KIP-580), and starts again after a success."""
     jitters: list[tuple[float, float]] = []
     monkeypatch.setattr(random, "uniform", lambda low, high: jitters.append((low, high)) or (low + high) / 2)
 

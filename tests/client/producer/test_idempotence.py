@@ -36,7 +36,7 @@ async def test_a_lost_batch_does_not_keep_the_next_from_being_written(coterie_br
         assert [await sent(one, b"b"), await sent(one, b"c")] == [1, 2]
         assert producers_of(coterie_broker, 0) == {producer_id: (1, 1)}
         assert await sent(one, b"other", 1) == 1
-        assert producers_of(coterie_broker, 1) == {producer_id: (1, 0)}, "every partition begins anew"
+        assert producers_of(coterie_broker, 1) == {producer_id: (1, 0)}, "every partition starts again"
         assert coterie_broker.requested("InitProducerId") == 1
 
 

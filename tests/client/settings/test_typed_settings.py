@@ -7,7 +7,7 @@ from tests.client.settings import typed_settings_source
 
 
 def test_the_typed_dicts_are_made_of_the_table() -> None:
-    """`python -m tests.client.settings.typed_settings_source` writes them anew."""
+    """`python -m tests.client.settings.typed_settings_source` writes them again."""
     assert typed_settings_source.FILE.read_text("utf-8") == typed_settings_source.source()
 
 

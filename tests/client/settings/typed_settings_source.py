@@ -1,6 +1,6 @@
 """The source of `coterie.client.settings.typed`, made of the table of client settings.
 
-`python -m tests.client.settings.typed_settings_source` writes it anew.
+`python -m tests.client.settings.typed_settings_source` writes it again.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def by_id(talk: Conversation, *topics: str) -> Conversation:
 @pytest.mark.parametrize("is_upgrade", [True, False])
 def test_a_session_has_ids_or_names(is_upgrade: bool) -> None:
     """[testTopicIdUsageGrantedOnIdUpgrade, testIdUsageRevokedOnIdDowngrade, testSessionEpochWhenMixedUsageOfTopicIDs] It
-    begins anew at once where Kafka's waits for the broker's FETCH_SESSION_TOPIC_ID_ERROR."""
+    starts again at once where Kafka's waits for the broker's FETCH_SESSION_TOPIC_ID_ERROR."""
     talk = Conversation() if is_upgrade else by_id(Conversation(), "t")
     assert talk.request({T0: (0, -1)}) == (0, 0)
     assert (talk.respond(T0), talk.session.by_id) == (E.NONE, not is_upgrade)

@@ -172,7 +172,7 @@ def test_should_not_abort_expired_transactions_that_have_a_pending_state_transit
 
 
 def test_should_complete_what_was_decided_before_the_load() -> None:
-    """Its markers are written anew, and then its end is kept."""
+    """Its markers are written again, and then its end is kept."""
     shard, claim = opened()
     shard.request(EndTransaction(ID, claim, committed=True, bumps_epoch=True))
     stored = shard.states.by_id[ID]

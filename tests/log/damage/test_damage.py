@@ -153,7 +153,7 @@ def test_an_index_that_cannot_be_written_fails_no_append() -> None:
     closed = log.close()
     findings: list[Finding] = []
     again = PartitionLog.open(fs, DIRECTORY, config, clean=True, closed=closed, report=findings.append)
-    assert len(again.segments[0].index.offsets) > 5, "the index was written anew at the close"
+    assert len(again.segments[0].index.offsets) > 5, "the index was written again at the close"
     assert findings == []
     assert sorted(read_all(again)) == list(range(20))
 

@@ -120,7 +120,7 @@ def test_a_compressed_record_whose_length_lies_is_refused() -> None:
 
 
 def test_a_batch_to_be_compressed_anew() -> None:
-    """Kafka then writes records anew: deltas become consecutive, negative timestamps fail."""
+    """Kafka then writes records again: deltas become consecutive, negative timestamps fail."""
     code, log = append(of_body(SEVENS, 3), compression=compression.GZIP)
     assert code == STORED
     batch = log.read(0, 10_000)

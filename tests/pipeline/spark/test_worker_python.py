@@ -1,4 +1,4 @@
-"""Workers import the installed PySpark, not Spark's pyspark.zip, whose modules each process would compile anew."""
+"""Workers import the installed PySpark, not Spark's pyspark.zip, whose modules each process would compile again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request to alter settings comes to: the settings of a resource after single changes (KIP-339), or the refusal.
+"""The outcome of a request to alter settings: the settings of a resource after single changes (KIP-339), or the refusal.
 
 Pure: the caller says what a resource has now and checks and keeps the result.
 """

@@ -17,7 +17,7 @@ def replay_offset(group: GroupOffsets, event: OffsetEvent) -> None:
 
 
 def store_offset(group: GroupOffsets, topic_partition: TopicPartition, committed: CommittedOffset) -> None:
-    """What OffsetStored comes to; a log, most of which is that, is loaded without making the events."""
+    """The effect of OffsetStored; a log, most of which is that, is loaded without making the events."""
     group.offsets[topic_partition] = committed
     if group.pending_offsets:
         for pending in group.pending_offsets.values():

@@ -56,7 +56,7 @@ SHARE_COMMANDS = (
 
 
 def decide_share(group: ShareGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
-    """What a command comes to. Raises Refusal."""
+    """The outcome of a command. Raises Refusal."""
     match command:
         case ShareGroupHeartbeatRequest():
             return decide_share_heartbeat(group, exists, command, ctx, config)

@@ -1,4 +1,4 @@
-"""What an alteration of settings comes to: checked for each type of resource, by broker and cluster alike."""
+"""The outcome of an alteration of settings: checked for each type of resource, by broker and cluster alike."""
 
 from __future__ import annotations
 
