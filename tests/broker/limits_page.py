@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
 from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS
 from coterie.authentication.plain import MAX_NAME_BYTES
+from coterie.authorizer.authorizer import MOST_KEPT
 from coterie.broker.clients.acls import MAX_LINES, MAX_REPORTED, REPORT_AGAIN_MS
 from coterie.broker.clients.bearer_tokens import MAX_KEYS_BYTES
 from coterie.broker.clients.delegation_tokens import MAX_NAMES_LENGTH, MAX_TOKENS
@@ -161,6 +162,12 @@ LIMITS = (
         fixed=f"{MAX_REPORTED:,}, each for {REPORT_AGAIN_MS // 1000} s",
         beyond="each has a further line in the log; all of them take 1 MB",
         kafka="none; each has a line in the log",
+    ),
+    Limit(
+        "rulings by ACLs that are kept, of principals and names of up to 512 characters",
+        fixed=f"{MOST_KEPT:,}",
+        beyond="all of them are made again",
+        kafka="none",
     ),
     Limit(
         "lines in the log about denials of one principal in a minute",

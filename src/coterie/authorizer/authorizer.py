@@ -61,6 +61,10 @@ class Ruling(NamedTuple):
         return f"{'allowed' if self.is_allowed else 'denied'}: {self.rule}"
 
 
+# Rulings are kept, since a member has the same one for each of its heartbeats; not of names that could fill the memory.
+MOST_KEPT, KEPT_LENGTH = 10_000, 512
+
+
 class _OfType:
     """The entries of one type of resource. ``lengths``: of the prefixes, longest first."""
 
@@ -96,6 +100,7 @@ class Authorizer:
         self.acls = tuple(sorted(set(acls)))
         self.super_users = frozenset(super_users)
         self.allows_without_acl = allows_without_acl
+        self._rulings: dict[tuple[str, str, AclOperation, AclResourceType, str], Ruling] = {}
         self._by_type: dict[AclResourceType, _OfType] = {}
         for acl in self.acls:
             self._by_type.setdefault(acl.resource_type, _OfType()).add(acl)
@@ -112,6 +117,19 @@ class Authorizer:
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, name: str
     ) -> Ruling:
         """``host``: the address of the client, without a name."""
+        key = principal, host, operation, resource_type, name
+        ruling = self._rulings.get(key)
+        if ruling is None:
+            ruling = self._decided(*key)
+            if len(principal) + len(name) <= KEPT_LENGTH:
+                if len(self._rulings) >= MOST_KEPT:
+                    self._rulings.clear()
+                self._rulings[key] = ruling
+        return ruling
+
+    def _decided(
+        self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, name: str
+    ) -> Ruling:
         if principal in self.super_users:
             return Ruling(True, Reason.SUPER_USER)
         of_type, allowing, has_acls = self._by_type.get(resource_type), None, False
