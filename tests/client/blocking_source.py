@@ -32,7 +32,10 @@ SOURCES = {
     "Each": "admin/each.py",
 }
 # Methods in a file of their own.
-BASES = {"Consumer": ("consumer/positions.py", "ConsumerPositions"), "Admin": ("admin/acls.py", "AclCalls")}
+BASES = {
+    "Consumer": [("consumer/positions.py", "ConsumerPositions")],
+    "Admin": [("admin/acls.py", "AclCalls"), ("admin/share_offsets.py", "ShareOffsetCalls")],
+}
 HEADERS = {
     "Consumer": '''
         class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
@@ -176,8 +179,8 @@ def source(file: str) -> str:
     name = RESULTS[file]
     module, client = _parsed(SOURCES[name], name)
     modules, bodies = [module], [client.body]
-    if name in BASES:
-        base_module, base = _parsed(*BASES[name])
+    for file, class_name in BASES.get(name, ()):
+        base_module, base = _parsed(file, class_name)
         modules.append(base_module)
         bodies.append(base.body)
     methods = [

@@ -108,6 +108,7 @@ if TYPE_CHECKING:
         Node,
         PartitionLag,
         PartitionReassignment,
+        SharePartitionOffset,
         TopicDescription,
         TopicPartitionInfo,
     )
@@ -129,7 +130,7 @@ _NAMES = {
     "coterie.client.admin_types": (
         "ClusterDescription ConfigEntry ConfigSource ConsumerGroupDescription GroupListing GroupState GroupType "
         "MemberAssignment MemberDescription MemberSubscription MemberTasks Node PartitionLag PartitionReassignment "
-        "TopicDescription TopicPartitionInfo"
+        "SharePartitionOffset TopicDescription TopicPartitionInfo"
     ),
     "coterie.client.lint.advice": "Advice LintFinding",
     "coterie.client.producer.delivery": "Delivery",
@@ -242,6 +243,7 @@ __all__ = [
     "Serializer",
     "ShareConsumer",
     "ShareConsumerSettings",
+    "SharePartitionOffset",
     "ShareRecord",
     "SslAuthenticationError",
     "StringDeserializer",

@@ -256,3 +256,13 @@ class PartitionLag(NamedTuple):
     def lag(self) -> int:
         """In records; 0 where the log ends before the committed offset."""
         return max(self.end_offset - self.committed_offset, 0)
+
+
+class SharePartitionOffset(NamedTuple):
+    """Where a share group is in a partition: every record before ``start_offset`` is acknowledged or archived. ``lag``: the
+    records from there to the end of the log that are neither; None where the broker does not know it, which is so until a
+    member fetches, and before Kafka 4.2."""
+
+    start_offset: int
+    leader_epoch: int
+    lag: int | None

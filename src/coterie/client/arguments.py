@@ -157,6 +157,11 @@ def log_starts(given: Any) -> dict[TopicPartition, int]:
     return {tp: whole_number(value, "an offset", -1, LARGEST_OFFSET) for tp, value in _items(given, "offsets")}
 
 
+def start_offsets(given: Any) -> dict[TopicPartition, int]:
+    """Raises TypeError, and ValueError for a negative offset."""
+    return {tp: whole_number(value, "an offset", 0, LARGEST_OFFSET) for tp, value in _items(given, "offsets")}
+
+
 def timestamps(given: Any) -> dict[TopicPartition, int]:
     """Partition -> ms since 1970, or one of Kafka's negative ones (-1 end, -2 start). Raises TypeError, ValueError."""
     return {

@@ -25,7 +25,7 @@ def total_lag_ms(partitions: Collection[Partition]) -> int | None:
     return 0 if total_lag(partitions) == 0 else None
 
 
-def lag_text(partitions: Collection[Partition]) -> str:
+def lag_text(partitions: Collection[Partition], offset: str = "committed offset") -> str:
     """``12 (4.2 s); 3 partitions have no committed offset``."""
     total = total_lag(partitions)
     longest_ms = total_lag_ms(partitions)
@@ -35,4 +35,4 @@ def lag_text(partitions: Collection[Partition]) -> str:
     missing = sum(p["committed"] is None for p in partitions)
     if not missing:
         return text
-    return f"{text}; {quantity(missing, 'partition')} {'has' if missing == 1 else 'have'} no committed offset"
+    return f"{text}; {quantity(missing, 'partition')} {'has' if missing == 1 else 'have'} no {offset}"

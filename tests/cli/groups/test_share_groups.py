@@ -1,14 +1,16 @@
-"""A share group in the commands of `groups` that are about partitions: none is owned, and no offset is committed."""
+"""A share group in the commands of `groups` that are about partitions: its start offsets, and several members at one."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
+from coterie.client.blocking import BlockingAdmin
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -20,7 +22,11 @@ def servers() -> Iterator[str]:
         broker.create_topic("orders", 2)
         socket = BrokerSocket(broker.host, broker.port)
         joined = socket.request(ShareGroupHeartbeatRequest("crew", "m", 0, subscribed_topic_names=["orders"]))
-        assert not joined.error_code
+        deadline_s = time.monotonic() + 20
+        while joined.assignment is None or not joined.assignment.topic_partitions:
+            assert not joined.error_code
+            assert time.monotonic() < deadline_s
+            joined = socket.request(ShareGroupHeartbeatRequest("crew", "m", joined.member_epoch))
         yield broker.bootstrap_servers
         socket.close()
 
@@ -32,7 +38,47 @@ def run(servers: str, line: str, code: int = 0) -> str:
     return result.output
 
 
-def test_its_lag_is_not_known(servers: str) -> None:
+def test_a_name_without_a_group_is_reset_as_a_classic_one() -> None:
+    with LocalBroker() as broker:
+        broker.create_topic("orders", 2)
+        broker.produce("orders", b"1", b"2", b"3", partition=0)
+        servers = broker.bootstrap_servers
+        begin = json.loads(run(servers, "reset jobs --topic orders --to 1 --json"))
+        assert [(row["partition"], row["from"], row["to"]) for row in begin] == [(0, None, 1), (1, None, 0)]
+        (row,) = json.loads(run(servers, "list --json"))
+        assert (row["type"], row["lag"]) == ("Classic", 2)
+
+
+def test_a_share_group_is_reset_to_records_that_it_had_acknowledged() -> None:
+    with LocalBroker() as broker, BlockingAdmin(broker.client_settings()) as admin:
+        broker.create_topic("orders", 2)
+        broker.produce("orders", b"1", b"2", b"3", partition=0)
+        servers = broker.bootstrap_servers
+        admin.alter_share_group_offsets("jobs", {("orders", 0): 3})
+        shown = json.loads(run(servers, "reset jobs --to earliest --dry-run --json"))
+        assert shown == [{"topic": "orders", "partition": 0, "from": 3, "to": 0}]
+        (row,) = json.loads(run(servers, "list --json"))
+        assert (row["type"], row["lag"], row["lag_ms"]) == ("Share", 0, 0)
+        assert json.loads(run(servers, "reset jobs --to earliest --json")) == shown
+        document = json.loads(run(servers, "describe jobs --json"))
+        (partition,) = document["partitions"]
+        assert (partition["committed"], partition["end"], partition["lag"], document["lag"]) == (0, 3, 3, 3)
+        lines = run(servers, "describe jobs").splitlines()
+        assert lines[1].split() == ["TOPIC", "PARTITION", "START", "END", "LAG", "BEHIND", "OWNER", "HOST"]
+        assert lines[-1].startswith("total lag: 3 (")
+
+
+def test_a_share_group_with_members_is_not_reset(servers: str) -> None:
+    assert "crew has members; stop them first" in run(servers, "reset crew --topic orders --to earliest", 1)
+
+
+def test_every_member_of_a_partition_is_named(servers: str) -> None:
+    partitions = json.loads(run(servers, "describe crew --json"))["partitions"]
+    assert [(p["owner"], p["owners"]) for p in partitions] == [(None, ["m"])] * 2
+    assert "2 partitions have no start offset" in run(servers, "describe crew")
+
+
+def test_its_lag_is_not_known_before_it_has_read(servers: str) -> None:
     (row,) = json.loads(run(servers, "list --json"))
     assert (row["type"], row["lag"], row["lag_ms"]) == ("Share", None, None)
     assert json.loads(run(servers, "describe crew --json"))["lag"] is None

@@ -13,6 +13,7 @@ import pytest
 from coterie.client import Admin, KafkaError, NewTopic
 from coterie.client.admin.acls import AclCalls
 from coterie.client.admin.each import Each
+from coterie.client.admin.share_offsets import ShareOffsetCalls
 from coterie.testing import ErrorCode, LocalBroker
 
 GOOD, BAD = ("good", 0), ("bad", 0)
@@ -75,6 +76,10 @@ OF_ONE = {
     "telemetry_clients": "of each broker, as list_consumer_groups",
     "describe_acls": "one response",
     **dict.fromkeys(("create_acls", "delete_acls"), "what is refused goes to `errors`; test_acl_calls"),
+    **dict.fromkeys(
+        ("list_share_group_offsets", "alter_share_group_offsets", "delete_share_group_offsets"),
+        "what is refused goes to `errors`; test_share_offsets",
+    ),
     "lag": "what is gone is left out or goes to `errors`; tests/client/admin/test_admin and tests/cli/test_partial_results",
     **dict.fromkeys(
         ("list_consumer_group_offsets", "list_consumer_group_offsets_metadata"),
@@ -108,7 +113,7 @@ def public(kind: type) -> set[str]:
 
 
 def test_every_method_is_in_a_table() -> None:
-    methods = public(Admin) | public(AclCalls)
+    methods = public(Admin) | public(AclCalls) | public(ShareOffsetCalls)
     assert methods == WITH_ERRORS.keys() | IN_RESULT.keys() | OF_ONE.keys()
     assert public(Each) == OF_EACH.keys()
     with_errors = {name for name in methods if "errors" in inspect.signature(getattr(Admin, name)).parameters}
@@ -118,6 +123,7 @@ def test_every_method_is_in_a_table() -> None:
         "lag",
         "create_acls",
         "delete_acls",
+        *public(ShareOffsetCalls),
     }
 
 

@@ -16,6 +16,7 @@ import pytest
 from coterie.client import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
 from coterie.client.admin.acls import AclCalls
 from coterie.client.admin.each import Each
+from coterie.client.admin.share_offsets import ShareOffsetCalls
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.consumer.positions import ConsumerPositions
@@ -85,7 +86,7 @@ OTHER_RESULTS = {
 
 
 def public_methods(owner: type) -> dict[str, Any]:
-    bases = (base for base in owner.__mro__ if base in {owner, ConsumerPositions, AclCalls})
+    bases = (base for base in owner.__mro__ if base in {owner, ConsumerPositions, AclCalls, ShareOffsetCalls})
     return {name: value for base in bases for name, value in vars(base).items() if not name.startswith("_")}
 
 

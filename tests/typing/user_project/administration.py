@@ -30,6 +30,7 @@ from coterie.client import (
     PartitionLag,
     PartitionReassignment,
     PushedMetric,
+    SharePartitionOffset,
     TelemetryClient,
     TopicDescription,
     TopicPartition,
@@ -75,6 +76,14 @@ async def access(admin: Admin, acl: Acl, wanted: AclFilter) -> None:
     assert_type(await admin.create_acls([acl]), None)
     assert_type(await admin.describe_acls(), list[Acl])
     assert_type(await admin.delete_acls([wanted]), list[Acl])
+
+
+async def share_offsets(admin: Admin) -> int | None:
+    assert_type(await admin.alter_share_group_offsets("jobs", {("orders", 0): 7}), None)
+    offsets = await admin.list_share_group_offsets("jobs", [("orders", 0)])
+    assert_type(offsets, dict[TopicPartition, SharePartitionOffset])
+    assert_type(await admin.delete_share_group_offsets("jobs", ["orders"]), None)
+    return sum(at.start_offset for at in offsets.values()) or offsets[TopicPartition("orders", 0)].lag
 
 
 async def cluster(admin: Admin) -> str:

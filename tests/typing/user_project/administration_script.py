@@ -28,6 +28,7 @@ from coterie.client import (
     PartitionLag,
     PartitionReassignment,
     PushedMetric,
+    SharePartitionOffset,
     TelemetryClient,
     TopicDescription,
     TopicPartition,
@@ -74,6 +75,14 @@ def access(admin: BlockingAdmin, acl: Acl, wanted: AclFilter) -> None:
     assert_type(admin.create_acls([acl]), None)
     assert_type(admin.describe_acls(), list[Acl])
     assert_type(admin.delete_acls([wanted]), list[Acl])
+
+
+def share_offsets(admin: BlockingAdmin) -> int | None:
+    assert_type(admin.alter_share_group_offsets("jobs", {("orders", 0): 7}), None)
+    offsets = admin.list_share_group_offsets("jobs", [("orders", 0)])
+    assert_type(offsets, dict[TopicPartition, SharePartitionOffset])
+    assert_type(admin.delete_share_group_offsets("jobs", ["orders"]), None)
+    return sum(at.start_offset for at in offsets.values()) or offsets[TopicPartition("orders", 0)].lag
 
 
 def cluster(admin: BlockingAdmin) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cli.parts.partial_results import LEADER_MS
 from coterie.text.lag import total_lag, total_lag_ms
@@ -28,24 +28,27 @@ AT_ONCE = 100  # groups whose coordinators are sent requests at the same time
 
 async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocument, list[KafkaError]]:
     """What `groups describe --json` prints, and why the end of a partition is missing in it. Raises KafkaError."""
-    from coterie.client import Admin, GroupType
+    from coterie.client import Admin
 
     errors: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
         described = await admin.describe_consumer_group(group)
-        is_shared = described.type is GroupType.SHARE  # its start offsets are no committed ones
-        committed = {} if is_shared else await admin.list_consumer_group_offsets(group)
+        offsets = await _offsets_of(admin, described)
+        committed = offsets.committed
         wanted = dict.fromkeys([*committed, *described.owners], -1)
         ends = await admin.list_offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
         (lags_ms,) = await lags_ms_of(admin, [committed], ends)
-    owners = described.owners
+    sharers = _sharers(described)  # of each partition several
+    owners = {} if sharers else described.owners
     partitions: list[DescribedPartition] = []
     for tp in sorted(wanted):
         owner = owners.get(tp)
         partitions.append(
-            partition_row(tp, committed.get(tp), ends.get(tp), lags_ms.get(tp))
+            offsets.row(tp, ends.get(tp), lags_ms.get(tp))
             | {"owner": owner.member_id if owner else None, "host": owner.host if owner else None}
         )
+        if tp in sharers:
+            partitions[-1]["owners"] = sharers[tp]
         if tp in errors:
             partitions[-1]["error"] = errors[tp].code.name
     document: GroupDocument = {
@@ -57,13 +60,51 @@ async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocum
         "coordinator": described.coordinator.id,
         "members": [_described_member(m) for m in described.members],
         "partitions": partitions,
-        "lag": None if is_shared else total_lag(partitions),
-        "lag_ms": None if is_shared else total_lag_ms(partitions),
+        "lag": total_lag(partitions),
+        "lag_ms": total_lag_ms(partitions),
     }
     if described.group_epoch is not None and described.target_assignment_epoch is not None:
         document["group_epoch"] = described.group_epoch
         document["target_assignment_epoch"] = described.target_assignment_epoch
     return document, [errors[tp] for tp in sorted(errors)]
+
+
+class GroupOffsets(NamedTuple):
+    """Where a group is: its committed offsets, or a share group's start offsets with the lags that its coordinator knows."""
+
+    committed: Offsets
+    shared_lags: Mapping[TopicPartition, int | None] | None = None
+
+    def row(self, tp: TopicPartition, end: int | None, lag_ms: int | None) -> DescribedPartition:
+        """Of a partition without an owner. Records behind a start offset may have ended, so that a lag is less than the rest
+        of the log."""
+        row = partition_row(tp, self.committed.get(tp), end, lag_ms)
+        if self.shared_lags is not None:
+            row["lag"] = self.shared_lags.get(tp)
+            row["lag_ms"] = 0 if row["lag"] == 0 else lag_ms
+        return row
+
+
+async def _offsets_of(admin: Admin, described: ConsumerGroupDescription) -> GroupOffsets:
+    """Raises KafkaError."""
+    from coterie.client import GroupType
+
+    if described.type is not GroupType.SHARE:
+        return GroupOffsets(await admin.list_consumer_group_offsets(described.group_id))
+    at = await admin.list_share_group_offsets(described.group_id, errors={})
+    return GroupOffsets({tp: o.start_offset for tp, o in at.items()}, {tp: o.lag for tp, o in at.items()})
+
+
+def _sharers(described: ConsumerGroupDescription) -> dict[TopicPartition, list[str]]:
+    """The members of a share group at each partition; of another group none."""
+    from coterie.client import GroupType
+
+    if described.type is not GroupType.SHARE:
+        return {}
+    return {
+        tp: sorted(m.member_id for m in described.members if tp in m.assignment.topic_partitions)
+        for tp in described.owners
+    }
 
 
 def partition_row(tp: TopicPartition, committed: int | None, end: int | None, lag_ms: int | None) -> DescribedPartition:
@@ -115,7 +156,7 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
     async with Admin(client) as admin:
         listed = await admin.list_consumer_groups(states, errors=of_brokers)
         described, of_groups = await _each(admin, listed)
-        committed = {group: offsets for group, (_, offsets) in described.items()}
+        committed = {group: offsets.committed for group, (_, offsets) in described.items()}
         wanted = {tp: -1 for offsets in committed.values() for tp in offsets}
         ends = await admin.list_offsets(wanted, errors=of_partitions, timeout_ms=LEADER_MS) if wanted else {}
         lags_ms = dict(zip(committed, await lags_ms_of(admin, committed.values(), ends), strict=True))
@@ -143,45 +184,41 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
     return rows, [*of_brokers.values(), *of_groups.values(), *errors]
 
 
-def _figures(described: ConsumerGroupDescription, committed: Offsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:
-    from coterie.client import GroupType
-
-    partitions = [partition_row(tp, offset, ends.get(tp), lags_ms.get(tp)) for tp, offset in committed.items()]
-    is_shared = described.type is GroupType.SHARE  # it commits nothing
+def _figures(described: ConsumerGroupDescription, offsets: GroupOffsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:
+    of = {*offsets.committed, *_sharers(described)}
+    partitions = [offsets.row(tp, ends.get(tp), lags_ms.get(tp)) for tp in of]
     figures: GroupRow = {
         "state": described.state,
         "type": str(described.type),
         "protocol": described.partition_assignor,
         "coordinator": described.coordinator.id,
         "members": len(described.members),
-        "lag": None if is_shared else total_lag(partitions),
-        "lag_ms": None if is_shared else total_lag_ms(partitions),
+        "lag": total_lag(partitions),
+        "lag_ms": total_lag_ms(partitions),
     }  # type: ignore[typeddict-item]
     return figures
 
 
 async def _each(
     admin: Admin, listed: Iterable[GroupListing]
-) -> tuple[dict[str, tuple[ConsumerGroupDescription, Offsets]], dict[str, KafkaError]]:
-    """The description and the committed offsets of each group, or its error."""
-    from coterie.client import GroupType, KafkaError
+) -> tuple[dict[str, tuple[ConsumerGroupDescription, GroupOffsets]], dict[str, KafkaError]]:
+    """The description and the offsets of each group, or its error."""
+    from coterie.client import KafkaError
 
-    described: dict[str, tuple[ConsumerGroupDescription, Offsets]] = {}
+    described: dict[str, tuple[ConsumerGroupDescription, GroupOffsets]] = {}
     errors: dict[str, KafkaError] = {}
+
+    async def one(group: GroupListing) -> None:
+        try:
+            description = await admin.describe_consumer_group(group.group_id)
+            described[group.group_id] = description, await _offsets_of(admin, description)
+        except KafkaError as error:
+            is_named = group.group_id in str(error)
+            errors[group.group_id] = error if is_named else KafkaError(error.code, f"group {group.group_id}: {error}")
+
     groups = iter(listed)
-    while chunk := [group.group_id for group in itertools.islice(groups, AT_ONCE)]:
-        descriptions, offsets = (
-            admin.each.describe_consumer_groups(chunk),
-            admin.each.list_consumer_group_offsets(chunk),
-        )
-        await asyncio.gather(*descriptions.values(), *offsets.values(), return_exceptions=True)
-        for group in chunk:
-            try:
-                description = descriptions[group].result()
-                is_shared = description.type is GroupType.SHARE
-                described[group] = description, {} if is_shared else offsets[group].result()
-            except KafkaError as error:
-                errors[group] = error if group in str(error) else KafkaError(error.code, f"group {group}: {error}")
+    while chunk := list(itertools.islice(groups, AT_ONCE)):
+        await asyncio.gather(*(one(group) for group in chunk))
     return described, errors
 
 

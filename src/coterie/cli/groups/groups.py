@@ -124,7 +124,8 @@ def _kind(group: GroupRow) -> str:
 def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json: bool) -> None:
     """Show a group's state, members, owners and lag.
 
-    BEHIND is how long ago the first record that is not committed was written.
+    BEHIND is how long ago the first record that is not committed was written. Of a share group, START is the offset before
+    which every record is acknowledged or archived, and LAG counts the records that are neither.
     """
     if zookeeper is not None:
         description: GroupDocument
@@ -150,15 +151,17 @@ def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json:
             p["end"],
             p["lag"],
             None if p["lag_ms"] is None else span(p["lag_ms"]),
-            p["owner"],
+            " ".join(p.get("owners", ())) or p["owner"],
             p["host"],
         )
         for p in description["partitions"]
     ]
-    headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "OWNER", "HOST"]
+    offset = "START" if kind == "share" else "COMMITTED"
+    headers = ["TOPIC", "PARTITION", offset, "END", "LAG", "BEHIND", "OWNER", "HOST"]
     show(description, False, headers, rows, "no partition is committed or assigned")
     if description["partitions"]:
-        write_line(f"total lag: {lag_text(description['partitions'])}")
+        of = "start offset" if kind == "share" else "committed offset"
+        write_line(f"total lag: {lag_text(description['partitions'], of)}")
     end_with(errors)
 
 

@@ -51,7 +51,9 @@ class ZooKeeperMember(TypedDict):
 class DescribedPartition(TypedDict):
     """A partition with an owner or a committed offset: ``end`` is the end of its log, ``lag_ms`` how long ago the first record
     that is not committed was written (0: there is none), ``owner`` a member id (in ZooKeeper: of a thread), ``host`` the
-    owner's address. ``error`` is the name of Kafka's error code where the end could not be read."""
+    owner's address. Of a share group ``committed`` is the start offset, before which every record has ended, ``lag`` counts the
+    records that have not, and ``owners`` are the members there; ``owner`` and ``host`` are null. ``error`` is the name of
+    Kafka's error code where the end could not be read."""
 
     topic: str
     partition: int
@@ -61,6 +63,7 @@ class DescribedPartition(TypedDict):
     lag_ms: int | None
     owner: str | None
     host: str | None
+    owners: NotRequired[list[str]]
     error: NotRequired[str]
 
 

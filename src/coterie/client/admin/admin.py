@@ -12,6 +12,7 @@ from coterie.client.admin.each import Each, NewTopic, only
 from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.admin.repeated_calls import or_each, repeated
 from coterie.client.admin.results import cluster_description, topic_descriptions
+from coterie.client.admin.share_offsets import ShareOffsetCalls
 from coterie.client.admin.telemetry_clients import TelemetryClient, telemetry_clients
 from coterie.client.admin_types import (
     ClusterDescription,
@@ -24,7 +25,6 @@ from coterie.client.admin_types import (
     TopicDescription,
 )
 from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint.advice import Advice
 from coterie.client.lint.facts import ObservedFacts
@@ -33,13 +33,12 @@ from coterie.client.offsets.record_times import record_times
 from coterie.client.settings.settings import client_settings
 from coterie.client.settings.typed import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 
-class Admin(AclCalls):
+class Admin(AclCalls, ShareOffsetCalls):
     """Manages topics, settings, groups, offsets and records of a cluster.
 
     ``settings``: by Kafka's names; ``bootstrap.servers`` is the one that is needed. Use it as an async context manager, or call
@@ -269,12 +268,6 @@ class Admin(AclCalls):
         """
         return await groups.list_groups(self._cluster, frozenset(arguments.names(states, "states")), errors)
 
-    def _coordinator(self, group_id: str) -> Coordinator:
-        return Coordinator(self._cluster, arguments.text(group_id, "group_id"))
-
-    async def _request_coordinator(self, group_id: str, request: Message) -> Any:
-        return await self._cluster.request(request, await self._coordinator(group_id).node())
-
     @repeated
     async def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
         """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
@@ -332,7 +325,7 @@ class Admin(AclCalls):
         return await older.remove_members(self._cluster, group, wanted, reason or None)
 
     async def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
-        """All committed offsets of a group; of a group that does not exist none.
+        """All committed offsets of a group, of a streams group too; of a group that does not exist none.
 
         >>> await admin.list_consumer_group_offsets("billing")
         {TopicPartition(topic='orders', partition=0): 2}

@@ -17,6 +17,7 @@ from coterie.client.admin_types import (
     Node,
     PartitionLag,
     PartitionReassignment,
+    SharePartitionOffset,
     TopicDescription,
 )
 from coterie.client.blocking.admin_each import BlockingEach
@@ -191,7 +192,7 @@ class BlockingAdmin(BlockingClient[Admin]):
         return self._await(self._client.remove_members_from_consumer_group, group_id, members, reason)
 
     def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
-        """All committed offsets of a group; of a group that does not exist none."""
+        """All committed offsets of a group, of a streams group too; of a group that does not exist none."""
         return self._await(self._client.list_consumer_group_offsets, group_id)
 
     def list_consumer_group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -246,3 +247,32 @@ class BlockingAdmin(BlockingClient[Admin]):
         """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does;
         ``errors`` receives the filters that are refused, and the ACLs that are not deleted."""
         return self._await(self._client.delete_acls, filters, errors=errors)
+
+    def list_share_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[PartitionLike] | None = None,
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> dict[TopicPartition, SharePartitionOffset]:
+        """Where a share group is in its partitions, or in ``partitions``; without those where it has
+        not read yet; of a group that does not exist none. Raises the KafkaError of the first partition with one; with
+        ``errors`` each of these is put there with its error, and the others are returned."""
+        return self._await(self._client.list_share_group_offsets, group_id, partitions, errors=errors)
+
+    def alter_share_group_offsets(
+        self, group_id: str, offsets: ByPartition[int], *, errors: dict[TopicPartition, KafkaError] | None = None
+    ) -> None:
+        """Sets the start offsets of a share group without members; the group is created where there is none. Records before
+        them are not delivered again, those behind them are, whatever had been acknowledged. Raises KafkaError
+        NON_EMPTY_GROUP; UNKNOWN_TOPIC_OR_PARTITION of the first partition with one, and then the others are set;
+        ``errors`` as in `list_share_group_offsets`."""
+        self._await(self._client.alter_share_group_offsets, group_id, offsets, errors=errors)
+
+    def delete_share_group_offsets(
+        self, group_id: str, topics: Iterable[str], *, errors: dict[str, KafkaError] | None = None
+    ) -> None:
+        """Deletes what a share group without members has of these topics: start offsets and the states of records. Raises
+        KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND; UNKNOWN_TOPIC_OR_PARTITION of the first topic with one, and then the
+        others are deleted; ``errors`` receives each of these topics with its error."""
+        self._await(self._client.delete_share_group_offsets, group_id, topics, errors=errors)
