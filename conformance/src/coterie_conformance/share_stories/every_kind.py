@@ -50,6 +50,14 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "min.insync.replicas": "1",
 }
+WORDS = {
+    AcknowledgeType.ACCEPT: "accepted",
+    AcknowledgeType.RELEASE: "released",
+    AcknowledgeType.REJECT: "rejected",
+}
+Kinds = dict[tuple[int, int], AcknowledgeType]  # by partition and offset
+Acknowledged = tuple[str, Kinds]  # a member with what it commits
+Results = dict[TopicPartition, KafkaError | None]
 
 
 @dataclass(slots=True)
@@ -62,12 +70,18 @@ class KindsWork:
     shared: ShareDeliveries
     delivered: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     lives: dict[str, int] = field(default_factory=dict)
+    sending: dict[str, Acknowledged] = field(default_factory=dict)  # by the process whose commit has no result yet
     calm: bool = False
 
     def begin(self, name: str) -> random.Random:
         """A new life of a member; its randomness."""
         self.lives[name] = self.lives.get(name, 0) + 1
         return random.Random(f"{self.seed} {name} {self.lives[name]}")
+
+    def killed(self, name: str) -> None:
+        """What the process was committing is ended or not; nothing of it runs any more that could note this."""
+        if name in self.sending:
+            _note(self, *self.sending.pop(name), None)
 
     def note(self, group: str, partition: int, offset: int) -> None:
         """A member of the group has the record."""
@@ -100,7 +114,7 @@ async def share(work: KindsWork, name: str, settings: Mapping[str, object]) -> N
     async with ShareConsumer({**settings, "share.acknowledgement.mode": "explicit"}) as consumer:
         consumer.subscribe([TOPIC])
         while True:
-            kinds: dict[tuple[int, int], AcknowledgeType] = {}
+            kinds: Kinds = {}
             for where, records in (await consumer.poll(500)).items():
                 for record in records:
                     part = (record.offset, record.offset, record.delivery_count)
@@ -114,26 +128,22 @@ async def share(work: KindsWork, name: str, settings: Mapping[str, object]) -> N
             if not work.calm:
                 await asyncio.sleep(rng.choice(PAUSES_S))
             if kinds:
-                await _accepted(work, member, consumer, kinds)
+                work.sending[name] = member, kinds
+                results: Results | None = None
+                try:
+                    results = await consumer.commit()
+                finally:
+                    if work.sending.get(name) == (member, kinds):
+                        _note(work, *work.sending.pop(name), results)
 
 
-async def _accepted(
-    work: KindsWork, member: str, consumer: ShareConsumer[Any, Any], kinds: Mapping[tuple[int, int], AcknowledgeType]
-) -> None:
-    words = {
-        AcknowledgeType.ACCEPT: "accepted",
-        AcknowledgeType.RELEASE: "released",
-        AcknowledgeType.REJECT: "rejected",
-    }
-    results: dict[TopicPartition, KafkaError | None] | None = None
-    try:
-        results = await consumer.commit()
-    finally:
-        for (partition, offset), kind in kinds.items():
-            outcome = AckOutcome.UNKNOWN
-            if results is not None and results.get(TopicPartition(TOPIC, partition), results) is None:
-                outcome = AckOutcome.WRITTEN
-            work.shared.acknowledged(member, (TOPIC, partition), offset, words[kind], outcome)
+def _note(work: KindsWork, member: str, kinds: Kinds, results: Results | None) -> None:
+    """The result of a commit, in the history; None: unknown."""
+    for (partition, offset), kind in kinds.items():
+        outcome = AckOutcome.UNKNOWN
+        if results is not None and results.get(TopicPartition(TOPIC, partition), results) is None:
+            outcome = AckOutcome.WRITTEN
+        work.shared.acknowledged(member, (TOPIC, partition), offset, WORDS[kind], outcome)
 
 
 async def stream(work: KindsWork, name: str, settings: Mapping[str, object]) -> None:
@@ -245,6 +255,7 @@ class KindsStory:
         if self.rng.random() < 0.04:
             name = self.rng.choice(list(self.members))
             self.world.processes[name].kill()
+            self.work.killed(name)
             self.faults += 1
             self._start(name)
         for broker_id, until_s in list(self._down.items()):
