@@ -6,6 +6,7 @@ The same groups are made on either side with the same requests, so that what com
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 from collections.abc import Callable
@@ -180,7 +181,8 @@ def check_format(version: str, folder: Path, on_check: Callable[[FormatCheck], N
     checks.append(we_take_over_theirs(version, folder / "take-over"))
     if version in WITH_SHARE_GROUPS:
         there = there_and_back(version, folder / "there-and-back")
-        checks += [FormatCheck(name, not wrong, wrong or "the same") for name, wrong in there]
+        killed = there_and_back(version, folder / "killed", killed=True)
+        checks += [FormatCheck(name, not wrong, wrong or "the same") for name, wrong in itertools.chain(there, killed)]
     for one in checks:
         on_check(one)
     return checks

@@ -1,7 +1,9 @@
 """A folder that Apache Kafka, coterie and Apache Kafka again work in, with a share group and a streams group in it.
 
 Each finds what the one before has left: groups with their epochs, members and tasks, start offsets, and of each record in the
-share group how often it was delivered. No record is accepted twice, and none is lost.
+share group how often it was delivered. No record is accepted twice, and none is lost. In
+a second folder each broker is killed while records are in flight: an acquisition is in no log, so that these come with the
+delivery count that was written last.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from coterie.certify.side import StorySide
 from coterie_conformance.everything.generated.domain import Names
 from coterie_conformance.everything.generated.domains_of_groups import batches
 from coterie_conformance.everything.generated.pieces import piece
-from coterie_conformance.groups.differential import coterie_broker
+from coterie_conformance.servers.coterie_process import CoterieBroker
 from coterie_conformance.servers.kafka import KafkaBroker
 
 Address = tuple[str, int]
@@ -48,6 +50,10 @@ _DESCRIBED: tuple[tuple[str, int, dict[str, Value]], ...] = (
 AFTER_KAFKA: Acquired = [(1, 1, 3), (3, 5, 2)]
 # And after the second: it has 1 and 3 accepted, 4 released, and 5 in flight until its session ended.
 AFTER_COTERIE: Acquired = [(4, 5, 3)]
+# After a killed Kafka: 1 was released, acquired again and in flight, 3 to 5 were in flight for the first time.
+AFTER_KILLED_KAFKA: Acquired = [(1, 1, 2), (3, 5, 1)]
+# And after a killed coterie: it has 1 accepted; 3 was released, acquired again and in flight, as 4 and 5.
+AFTER_KILLED_COTERIE: Acquired = [(3, 3, 2), (4, 5, 1)]
 
 
 class FolderVisit:
@@ -105,14 +111,16 @@ class FolderVisit:
         return int((await self.responded("StreamsGroupHeartbeat", 1, body))["member_epoch"])
 
 
-async def _first(address: Address) -> dict[str, Tree]:
-    """Kafka: a record accepted, one released, one rejected, four in flight; a streams group with its offsets."""
+async def _first(address: Address, *, killed: bool) -> dict[str, Tree]:
+    """Kafka: a record accepted, one released, one rejected, four in flight, whose session ends unless the broker is to be
+    killed; a streams group with its offsets."""
     await until_the_coordinator_has_loaded(address)
     visit = FolderVisit(address)
     await visit.pieces("topic", "records", "more records", "share offsets", "sharer", "acquired")
     await visit.acknowledged("$m", 1, (0, 0, [1]), (1, 1, [2]), (2, 2, [3]))
     await visit.fetched("$m", 2)
-    await visit.fetched("$m", -1)
+    if not killed:
+        await visit.fetched("$m", -1)
     await visit.pieces("streams", group="$s")
     offsets = [
         {"topic_id": _ID, "partitions": [{"partition_index": 0, "committed_offset": 2, "committed_metadata": "m"}]}
@@ -151,10 +159,23 @@ async def _second(address: Address, wanted: dict[str, Tree]) -> tuple[list[str],
     return wrong, described
 
 
-async def _third(address: Address, wanted: dict[str, Tree]) -> list[str]:
+async def _second_killed(address: Address, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
+    """coterie: accepts one record of the four, releases one, and acquires it again, before it is killed."""
+    wrong, visit = await _again(address, wanted, AFTER_KILLED_KAFKA, "$w")
+    await visit.acknowledged("$w", 1, (1, 1, [1]), (3, 3, [2]))
+    again = await visit.fetched("$w", 2)
+    if again != [(3, 3, 2)]:
+        wrong.append(f"delivered {again} again")
+    await visit.streams_beat("$m", 2)
+    described = await visit.described()
+    visit.side.close()
+    return wrong, described
+
+
+async def _third(address: Address, wanted: dict[str, Tree], delivered: Acquired) -> list[str]:
     """Kafka again: accepts the rest, so that nothing is left."""
-    wrong, visit = await _again(address, wanted, AFTER_COTERIE, "$x")
-    await visit.acknowledged("$x", 1, (4, 5, [1]))
+    wrong, visit = await _again(address, wanted, delivered, "$x")
+    await visit.acknowledged("$x", 1, *((first, last, [1]) for first, last, _ in delivered))
     await visit.streams_beat("$m", 2)
     offsets = await visit.responded(*_DESCRIBED[1])
     rows = [row for group in offsets["groups"] for topic in group["topics"] for row in topic["partitions"]]
@@ -165,19 +186,21 @@ async def _third(address: Address, wanted: dict[str, Tree]) -> list[str]:
     return wrong
 
 
-def there_and_back(version: str, folder: Path) -> Iterator[tuple[str, str]]:
+def there_and_back(version: str, folder: Path, *, killed: bool = False) -> Iterator[tuple[str, str]]:
     """(what took over whose folder, what is wrong or ""). Raises CannotRun."""
-    kafka = KafkaBroker(version, folder, SETTINGS)
+    kafka, ours = KafkaBroker(version, folder, SETTINGS), CoterieBroker(folder / "data", SETTINGS)
+    how = ", killed with records in flight" if killed else ""
     try:
         kafka.start()
-        left = asyncio.run(_first(kafka.address))
-    finally:
-        kafka.stop()
-    with coterie_broker(SETTINGS, folder / "data") as address:
-        wrong, left = asyncio.run(_second(address, left))
-    yield "coterie takes over Kafka's share and streams groups", "; ".join(wrong)
-    try:
+        left = asyncio.run(_first(kafka.address, killed=killed))
+        (kafka.kill if killed else kafka.stop)()
+        ours.start()
+        wrong, left = asyncio.run((_second_killed if killed else _second)(ours.address, left))
+        (ours.kill if killed else ours.stop)()
+        yield f"coterie takes over Kafka's share and streams groups{how}", "; ".join(wrong)
         kafka.start()
-        yield "Kafka takes them over again", "; ".join(asyncio.run(_third(kafka.address, left)))
+        wanted = AFTER_KILLED_COTERIE if killed else AFTER_COTERIE
+        yield f"Kafka takes them over again{how}", "; ".join(asyncio.run(_third(kafka.address, left, wanted)))
     finally:
+        ours.stop()
         kafka.stop()

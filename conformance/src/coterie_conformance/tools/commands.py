@@ -250,6 +250,63 @@ _CLUSTER = (
     ToolCommand("kafka-streams-application-reset --application-id former-app --input-topics nowhere"),
 )
 
+_READ = "kafka-console-share-consumer --topic records --group jobs --timeout-ms 5000"
+_SHARE_GROUPS = (
+    ToolCommand(
+        "kafka-share-groups --reset-offsets --group jobs --topic records --to-earliest --dry-run", versions=NEW
+    ),
+    ToolCommand("kafka-share-groups --describe --group jobs", when="only tried", versions=NEW),
+    ToolCommand(
+        "kafka-share-groups --reset-offsets --group jobs --topic records --to-earliest --execute", versions=NEW
+    ),
+    ToolCommand("kafka-share-groups --describe --group jobs", when="reset", versions=NEW),
+    ToolCommand(_READ, when="all records", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-share-groups --describe --group jobs", when="all read", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand(
+        "kafka-share-groups --describe --group jobs --offsets --verbose", versions=NEW, compare=Compare.ANY_ORDER
+    ),
+    ToolCommand("kafka-share-groups --describe --group jobs --members", versions=NEW),
+    ToolCommand("kafka-share-groups --describe --group jobs --members --verbose", versions=NEW),
+    ToolCommand("kafka-share-groups --describe --group jobs --state", versions=NEW),
+    ToolCommand("kafka-share-groups --describe --group jobs --state --verbose", versions=NEW),
+    ToolCommand("kafka-share-groups --describe --all-groups --state", versions=NEW),
+    ToolCommand("kafka-share-groups --list --state", versions=NEW),
+    ToolCommand("kafka-share-groups --list --state Stable", versions=NEW),
+    ToolCommand("kafka-groups --list --share", when="with one", versions=NEW),
+    ToolCommand("kafka-consumer-groups --describe --group jobs", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group jobs", versions=NEW),
+    ToolCommand("kafka-share-groups --describe --group former", versions=NEW),
+    ToolCommand(
+        "kafka-share-groups --reset-offsets --group jobs --topic records --to-datetime 2023-11-14T22:13:25.000 --execute",
+        versions=NEW,
+        compare=Compare.ANY_ORDER,
+    ),
+    ToolCommand(f"{_READ} --reject --property print.offset=true", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-share-groups --describe --group jobs", when="rejected", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-share-groups --reset-offsets --group jobs --all-topics --to-latest --execute", versions=NEW),
+    ToolCommand("kafka-share-groups --reset-offsets --group jobs --topic nowhere --to-latest --execute", versions=NEW),
+    ToolCommand(
+        "kafka-share-groups --reset-offsets --group former --topic records --to-latest --execute", versions=NEW
+    ),
+    ToolCommand("kafka-share-groups --delete-offsets --group jobs --topic nowhere", versions=NEW),
+    ToolCommand("kafka-share-groups --delete-offsets --group nobody --topic records", versions=NEW),
+    ToolCommand("kafka-share-groups --delete-offsets --group jobs --topic records", versions=NEW),
+    ToolCommand("kafka-share-groups --describe --group jobs", when="offsets deleted", versions=NEW),
+    ToolCommand(
+        "kafka-configs --alter --entity-type groups --entity-name perf-jobs --add-config share.auto.offset.reset=earliest",
+        versions=NEW,
+    ),
+    ToolCommand(
+        "kafka-share-consumer-perf-test --topic records --messages 20 --group perf-jobs --timeout 10000",
+        versions=NEW,
+        compare=Compare.NUMBERS_MASKED,
+    ),
+    ToolCommand("kafka-share-groups --delete --group jobs", versions=NEW),
+    ToolCommand(
+        "kafka-share-groups --delete --group perf-jobs --group nobody", versions=NEW, compare=Compare.ANY_ORDER
+    ),
+)
+
 _OTHER_GROUPS = (
     ToolCommand("kafka-share-groups --list", versions=NEW),
     ToolCommand("kafka-share-groups --describe --group shared", versions=NEW),
@@ -274,6 +331,7 @@ COMMANDS = (
     *_GROUPS,
     *_TRANSACTIONS,
     *_CLUSTER,
+    *_SHARE_GROUPS,
     *_OTHER_GROUPS,
     *_PROGRAMS,
 )

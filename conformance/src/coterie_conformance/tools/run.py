@@ -40,6 +40,11 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "auto.create.topics.enable": "false",
 }
+SHARE_SETTINGS = {  # of versions with share groups
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+}
 ATTEMPTS = 3  # of a command that only reads: Kafka's metadata follows a change after the change is answered
 ATTEMPT_PAUSE_S = 0.5
 _READING = ("--describe", "--list", "describe", "list", "--verify", "kafka-get-offsets")
@@ -76,6 +81,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\b[\w.]+\.errors\.\w+Exception):.*"), r"\1: {sentence}"),
     (re.compile(r"^(Error while executing [\w ]+ command) ?: .*"), r"\1: {sentence}"),
     (re.compile(r"^((?:Could|Can) not \w+ [\w.]+( to \w+)?\.) .*"), r"\1 {sentence}"),  # kafka-features
+    (re.compile(r"^(\S+ Error): .*"), r"\1: {sentence}"),  # kafka-share-groups
     (re.compile(r"^(\[.*\] ERROR .* failed): .*"), r"\1: {sentence}"),
 )
 _DEFECT = re.compile(r"NullPointerException|Cannot invoke|ClassCastException|IndexOutOfBounds|does not support|Timeout")
@@ -260,8 +266,9 @@ def run_tools(version: str, folder: Path, on_result: Callable[[Result], None], *
     """Starts both sides and runs every command of that version on both; ``brokers`` on ours. Raises CannotRun."""
     started, report = time.monotonic(), ToolsReport(version)
     with ExitStack() as stack:
-        kafka = stack.enter_context(running(version, folder / "kafka", SETTINGS))
-        coterie = stack.enter_context(coterie_broker(SETTINGS, folder / "coterie" / "data", brokers))
+        settings = SETTINGS if version in OLD else SETTINGS | SHARE_SETTINGS
+        kafka = stack.enter_context(running(version, folder / "kafka", settings))
+        coterie = stack.enter_context(coterie_broker(settings, folder / "coterie" / "data", brokers))
         if version in OLD:
             _set_transaction_version(coterie, 0)
         masks = MASKS if brokers == 1 else (*MASKS, *MASKS_OF_SEVERAL)
