@@ -33,6 +33,7 @@ from coterie.wire.messages.streams.streams_group_heartbeat import (
 
 REQUEST_S = 10.0
 BEAT_S = 0.5
+LEAVES = -1  # as a member epoch
 
 
 class StreamsProgram:
@@ -58,6 +59,14 @@ class StreamsProgram:
                         await asyncio.sleep(min(pause_s(), left_s))
         finally:
             coordinator.close()
+
+    async def leave(self) -> None:
+        """After `run`: the group has one member less. Raises KafkaError."""
+        coordinator = await self._coordinator()
+        request = StreamsGroupHeartbeatRequest(self._group, self._member_id, LEAVES)
+        response = await coordinator.request(request, StreamsGroupHeartbeatResponse, REQUEST_S)
+        coordinator.close()
+        check(response.error_code, response.error_message)
 
     async def _coordinator(self) -> Connection:
         failures = []

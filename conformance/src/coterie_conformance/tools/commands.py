@@ -307,6 +307,45 @@ _SHARE_GROUPS = (
     ),
 )
 
+_STREAMS_GROUPS = (
+    ToolCommand("kafka-streams-groups --list", when="with two", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-streams-groups --list --state", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-groups --list --streams", when="with two", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-streams-groups --describe --group app", when="with a member", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group app --offsets --verbose", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group app --members", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group app --members --verbose", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group app --state", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group app --state --verbose", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group former-app", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group former-app --state", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --all-groups --state", versions=NEW, compare=Compare.ANY_ORDER),
+    ToolCommand("kafka-consumer-groups --describe --group app", versions=NEW),
+    ToolCommand(
+        "kafka-streams-groups --reset-offsets --group former-app --input-topic records --to-latest --dry-run",
+        versions=NEW,
+        compare=Compare.ANY_ORDER,
+    ),
+    ToolCommand(
+        "kafka-streams-groups --reset-offsets --group former-app --input-topic records --to-offset 5 --execute",
+        versions=NEW,
+        compare=Compare.ANY_ORDER,
+    ),
+    ToolCommand(
+        "kafka-streams-groups --reset-offsets --group former-app --all-input-topics --to-earliest --execute",
+        versions=NEW,
+        compare=Compare.ANY_ORDER,
+    ),
+    ToolCommand(
+        "kafka-streams-groups --reset-offsets --group app --input-topic records --to-earliest --execute", versions=NEW
+    ),
+    ToolCommand("kafka-streams-groups --delete-offsets --group former-app --input-topic records", versions=NEW),
+    ToolCommand("kafka-streams-groups --delete-offsets --group app --input-topic records", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group former-app", when="offsets deleted", versions=NEW),
+    ToolCommand("kafka-streams-groups --delete --group app", when="with a member", versions=NEW),
+    ToolCommand("kafka-streams-groups --delete --group former-app", versions=NEW),
+)
+
 _OTHER_GROUPS = (
     ToolCommand("kafka-share-groups --list", versions=NEW),
     ToolCommand("kafka-share-groups --describe --group shared", versions=NEW),
@@ -314,8 +353,8 @@ _OTHER_GROUPS = (
     ToolCommand("kafka-share-groups --delete --group shared", versions=NEW),
     ToolCommand("kafka-console-share-consumer --topic records --group shared --timeout-ms 2000", versions=NEW),
     ToolCommand("kafka-streams-groups --list", versions=NEW),
-    ToolCommand("kafka-streams-groups --describe --group app", versions=NEW),
-    ToolCommand("kafka-streams-groups --delete --group app", versions=NEW),
+    ToolCommand("kafka-streams-groups --describe --group nobody", versions=NEW),
+    ToolCommand("kafka-streams-groups --delete --group nobody", versions=NEW),
 )
 
 # Other programs of Kafka's world: tools_programs.
@@ -332,6 +371,7 @@ COMMANDS = (
     *_TRANSACTIONS,
     *_CLUSTER,
     *_SHARE_GROUPS,
+    *_STREAMS_GROUPS,
     *_OTHER_GROUPS,
     *_PROGRAMS,
 )

@@ -27,7 +27,7 @@ from coterie_conformance.servers.kafka import CannotRun, jars, running
 from coterie_conformance.tools.commands import COMMANDS
 from coterie_conformance.tools.programs import PROGRAMS
 from coterie_conformance.tools.state import prepared
-from coterie_conformance.tools.table import FILES, LEFT_OUT, OF_SEVERAL, OLD, TOOLS, Compare, ToolCommand
+from coterie_conformance.tools.table import FILES, LEFT_OUT, NEW, OF_SEVERAL, OLD, TOOLS, Compare, ToolCommand
 
 # Both brokers are started with these.
 SETTINGS = {
@@ -274,7 +274,7 @@ def run_tools(version: str, folder: Path, on_result: Callable[[Result], None], *
         masks = MASKS if brokers == 1 else (*MASKS, *MASKS_OF_SEVERAL)
         sides = [side_of(kafka, folder / "kafka", masks), side_of(coterie, folder / "coterie", masks)]
         for side in sides:
-            stack.enter_context(prepared(side.server))
+            stack.enter_context(prepared(side.server, streams=version in NEW))
         java = JavaTools(version)
         stack.callback(java.close)
         for command in COMMANDS:

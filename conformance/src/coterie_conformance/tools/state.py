@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie_conformance.client.checks import PATIENCE_S, read, until
+from coterie_conformance.share_stories.streams_program import StreamsProgram
 
 TOPICS = {"records": 3, "empty": 1, "ledger": 1}
 RECORDS_PER_PARTITION = 10
@@ -87,16 +88,55 @@ async def _consume(server: str, ready: threading.Event, stop: threading.Event) -
             await consumer.poll(200)
 
 
+async def _stream(server: str, member: str, lives: Callable[[int], bool]) -> None:
+    """A thread of the streams application `app`, or `former-app`, that reads and commits as long as ``lives`` of the records
+    that it had; then it leaves."""
+    had: set[tuple[int, int]] = set()
+    group = member.rpartition("-")[0]
+    program = StreamsProgram(server, group, member, "records")
+
+    async def run() -> None:
+        while True:
+            try:
+                await program.run(lambda *at: had.add(at), lambda: 0.0)
+            except KafkaError as error:
+                if not error.code.retriable:  # else there is no coordinator yet
+                    raise
+                await asyncio.sleep(0.1)
+
+    task = asyncio.create_task(run())
+    while lives(len(had)):
+        await asyncio.sleep(0.1)
+        if task.done():
+            await task
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await program.leave()
+
+
 @contextlib.contextmanager
-def prepared(server: str) -> Iterator[None]:
-    """The state exists, and the member of `active` lives, for the length of a with-block."""
+def prepared(server: str, *, streams: bool) -> Iterator[None]:
+    """The state exists, and the members of `active` and, with ``streams``, of `app` live, for the length of a with-block."""
     ready, stop = threading.Event(), threading.Event()
 
     async def live() -> None:
         await _make_topics(server)
         await _fill_topics(server)
         await _run_transactions(server)
+        app = []
+        if streams:
+            count, all_read = TOPICS["records"] * RECORDS_PER_PARTITION, asyncio.Event()
+            await _stream(server, "former-app-1", lambda had: had < count)
+
+            def lives(had: int) -> bool:
+                if had == count:
+                    all_read.set()
+                return not stop.is_set()
+
+            app = [asyncio.create_task(_stream(server, "app-1", lives))]
+            await all_read.wait()
         await _consume(server, ready, stop)
+        await asyncio.gather(*app)
 
     thread = threading.Thread(target=asyncio.run, args=(live(),), name=f"tools at {server}")
     thread.start()

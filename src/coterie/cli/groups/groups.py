@@ -264,7 +264,7 @@ def history_row(line: GroupEvent) -> tuple[Any, ...]:
     """The row of an event in the table of `groups history`."""
     return (
         time_text(line["time_ms"]),
-        line["generation"],
+        line["generation"] if line["generation"] >= 0 else None,
         line["event"],
         line.get("members", 0),
         _ms(line.get("join_ms")),

@@ -45,7 +45,7 @@ def reset(
     client: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Set the committed offsets of a group that has no members, or the start offsets of a share group."""
+    """Set the offsets of a group that has no members."""
     if (to is None) == (as_of is None):
         raise click.UsageError("groups reset needs either --to or --as-of.")
     if history is not None and as_of is None:
