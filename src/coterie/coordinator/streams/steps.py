@@ -138,23 +138,24 @@ def update_target(
     group, config, now_ms = beat.group, beat.config, beat.ctx.now_ms
     delay_ms = config.group_streams_initial_rebalance_delay_ms
     delayed = group.initial_delay_until_ms is not None
-    if group.phase == StreamsGroupState.EMPTY and delay_ms > 0 and not delayed:
+    if not group.members and group.phase == StreamsGroupState.EMPTY and delay_ms > 0 and not delayed:
         outcome.events.append(s.InitialDelaySet(now_ms + delay_ms))
         delayed = True
     if delayed:
         text = "Assignment delayed due to the configured initial rebalance delay."
         beat.statuses.append(GroupStatus(ASSIGNMENT_DELAYED, text))
         return group.assignment_epoch, NO_TASKS
-    member_id = beat.after.member_id
-    before: dict[str, Tasks] = dict(group.target)
-    if beat.replaced is not None:
-        before[member_id] = before.pop(beat.replaced, NO_TASKS)
-    if group.assignment_epoch >= epoch:
-        return group.assignment_epoch, before.get(member_id, NO_TASKS)
+    member_id, present = beat.after.member_id, beat.after.member_id if beat.replaced is None else beat.replaced
+    tasks = group.target.get(present, NO_TASKS)
+    if group.assignment_epoch >= epoch:  # as in most heartbeats
+        return group.assignment_epoch, tasks
     if time_to_target_ms(group.assignment_timestamp_ms, config.group_streams_assignment_interval_ms, now_ms):
         text = "Assignment delayed due to the configured assignment interval."
         beat.statuses.append(GroupStatus(ASSIGNMENT_DELAYED, text))
-        return group.assignment_epoch, before.get(member_id, NO_TASKS)
+        return group.assignment_epoch, tasks
+    before: dict[str, Tasks] = dict(group.target)
+    if beat.replaced is not None:
+        before[member_id] = before.pop(beat.replaced, NO_TASKS)
     members = {m: other for m, other in group.members.items() if m != beat.replaced} | {member_id: beat.after}
     configs = assignment_configs(config)
     target, events = compute_task_target(group, members, before, topology, epoch, config, configs, now_ms)
