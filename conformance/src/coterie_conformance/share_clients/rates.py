@@ -27,7 +27,7 @@ RECORD = b"x" * 100
 GROUP_RESOURCE, SET = 32, 0
 ACCEPT = 1
 JOIN_S = 60.0
-PAUSE_S = 0.2
+PAUSE_S, STALLED_S = 0.2, 30.0
 MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -78,10 +78,14 @@ class ShareLoad:
             time.sleep(PAUSE_S)
 
     def accept(self, records: int) -> float:
-        """Acquires and accepts so many records; returns seconds."""
+        """Acquires and accepts so many records; returns seconds. Raises AssertionError where none comes for STALLED_S."""
         started, accepted = time.perf_counter(), 0
+        moved = started
         while accepted < records:
-            accepted += self._fetch()
+            acquired = self._fetch()
+            accepted += acquired
+            moved = time.perf_counter() if acquired else moved
+            assert time.perf_counter() - moved < STALLED_S, f"{self.name}: {accepted} of {records} records, then none"
         return time.perf_counter() - started
 
     def _fetch(self) -> int:
