@@ -31,6 +31,8 @@ from coterie.coordinator.streams.tasks import NO_TASKS, TaskId, Tasks
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest, TaskOffset
 
+_NOTHING = (None,) * 5
+
 
 def decide_streams_heartbeat(
     group: StreamsGroup, exists: bool, request: StreamsGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
@@ -47,13 +49,15 @@ def decide_streams_heartbeat(
         refuse_full(group, request.member_id, request.instance_id, config.group_streams_max_size, "streams")
     outcome, reported = Outcome(), reported_tasks(request)
     before, replaced = _sender(group, request, reported, outcome)
-    after = replace(before, metadata=_updated(before.metadata, request, ctx))
+    metadata = _updated(before.metadata, request, ctx)
+    after = before if metadata is before.metadata else replace(before, metadata=metadata)
     beat = StreamsHeartbeat(group, exists, before, after, replaced, reported, request, ctx, config)
     epoch, topology = update_epoch(beat, outcome)
     _note_restored(beat, outcome)
     target_epoch, target = update_target(beat, epoch, topology, outcome)
     current = reconciled(beat, target_epoch, target, outcome)
-    response = heartbeat_response(beat, replace(after, current=current), topology, outcome)
+    member = after if current is after.current else replace(after, current=current)
+    response = heartbeat_response(beat, member, topology, outcome)
     response.status = beat.statuses
     outcome.replies.append(Reply(ctx.token, response))
     outcome.deadlines.append((after.member_id, ctx.now_ms + config.group_streams_session_timeout_ms))
@@ -89,7 +93,13 @@ def _sender(
 
 
 def _updated(before: StreamsMetadata, request: StreamsGroupHeartbeatRequest, ctx: Context) -> StreamsMetadata:
-    """The metadata with what the request names; null, or -1, leaves a field as it is, but for the endpoint of one who joins."""
+    """The metadata with what the request names; null, or -1, leaves a field as it is, but for the endpoint of one who joins.
+    The same object where the request names nothing, as most heartbeats do."""
+    given = (request.instance_id, request.rack_id, request.topology, request.process_id, request.user_endpoint)
+    if given == _NOTHING and request.client_tags is None and request.rebalance_timeout_ms == -1:
+        is_same_client = before.client_id == ctx.client_id and before.client_host == ctx.client_host
+        if is_same_client and request.member_epoch != JOIN_GROUP_EPOCH:
+            return before
     endpoint = None if request.user_endpoint is None else (request.user_endpoint.host, request.user_endpoint.port)
     if endpoint is None and request.member_epoch != JOIN_GROUP_EPOCH:
         endpoint = before.user_endpoint

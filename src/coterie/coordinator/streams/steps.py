@@ -86,7 +86,7 @@ def _update_member(beat: StreamsHeartbeat, outcome: Outcome) -> Cause | None:
     """Stores what the member changed of itself; the cause of a new epoch where that calls for one: of a static member, only
     what its tasks depend on."""
     old, new = beat.before.metadata, beat.after.metadata
-    if beat.before.member_id in beat.group.members and new == old:
+    if beat.before.member_id in beat.group.members and (new is old or new == old):
         return None
     if beat.replaced is not None and new == old:
         return None
