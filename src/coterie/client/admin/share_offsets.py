@@ -61,8 +61,10 @@ class ShareOffsetCalls:
         {TopicPartition(topic='orders', partition=0): SharePartitionOffset(start_offset=1, leader_epoch=0, lag=2)}
         """
         arguments.text(group_id, "group_id")
-        wanted = None if partitions is None else _by_topic(arguments.partitions(partitions))
-        topics = wanted and [DescribeShareGroupOffsetsRequestTopic(t, numbers) for t, numbers in wanted.items()]
+        topics = None
+        if partitions is not None:
+            wanted = _by_topic(arguments.partitions(partitions))
+            topics = [DescribeShareGroupOffsetsRequestTopic(t, numbers) for t, numbers in wanted.items()]
         request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, topics)])
         group = only((await self._request_coordinator(group_id, request)).groups, f"group {group_id}")
         check(group.error_code, group.error_message, subject=f"group {group_id}")
@@ -84,7 +86,7 @@ class ShareOffsetCalls:
         checked = arguments.start_offsets(offsets)
         topics = [
             AlterShareGroupOffsetsRequestTopic(
-                topic, [AlterShareGroupOffsetsRequestPartition(n, checked[topic, n]) for n in numbers]
+                topic, [AlterShareGroupOffsetsRequestPartition(n, checked[TopicPartition(topic, n)]) for n in numbers]
             )
             for topic, numbers in _by_topic(checked).items()
         ]
