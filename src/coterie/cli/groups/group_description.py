@@ -69,7 +69,7 @@ async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocum
     return document, [errors[tp] for tp in sorted(errors)]
 
 
-class GroupOffsets(NamedTuple):
+class ReadOffsets(NamedTuple):
     """Where a group is: its committed offsets, or a share group's start offsets with the lags that its coordinator knows."""
 
     committed: Offsets
@@ -85,14 +85,14 @@ class GroupOffsets(NamedTuple):
         return row
 
 
-async def _offsets_of(admin: Admin, described: ConsumerGroupDescription) -> GroupOffsets:
+async def _offsets_of(admin: Admin, described: ConsumerGroupDescription) -> ReadOffsets:
     """Raises KafkaError."""
     from coterie.client import GroupType
 
     if described.type is not GroupType.SHARE:
-        return GroupOffsets(await admin.list_consumer_group_offsets(described.group_id))
+        return ReadOffsets(await admin.list_consumer_group_offsets(described.group_id))
     at = await admin.list_share_group_offsets(described.group_id, errors={})
-    return GroupOffsets({tp: o.start_offset for tp, o in at.items()}, {tp: o.lag for tp, o in at.items()})
+    return ReadOffsets({tp: o.start_offset for tp, o in at.items()}, {tp: o.lag for tp, o in at.items()})
 
 
 def _sharers(described: ConsumerGroupDescription) -> dict[TopicPartition, list[str]]:
@@ -184,7 +184,7 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
     return rows, [*of_brokers.values(), *of_groups.values(), *errors]
 
 
-def _figures(described: ConsumerGroupDescription, offsets: GroupOffsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:
+def _figures(described: ConsumerGroupDescription, offsets: ReadOffsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:
     of = {*offsets.committed, *_sharers(described)}
     partitions = [offsets.row(tp, ends.get(tp), lags_ms.get(tp)) for tp in of]
     figures: GroupRow = {
@@ -201,11 +201,11 @@ def _figures(described: ConsumerGroupDescription, offsets: GroupOffsets, ends: O
 
 async def _each(
     admin: Admin, listed: Iterable[GroupListing]
-) -> tuple[dict[str, tuple[ConsumerGroupDescription, GroupOffsets]], dict[str, KafkaError]]:
+) -> tuple[dict[str, tuple[ConsumerGroupDescription, ReadOffsets]], dict[str, KafkaError]]:
     """The description and the offsets of each group, or its error."""
     from coterie.client import KafkaError
 
-    described: dict[str, tuple[ConsumerGroupDescription, GroupOffsets]] = {}
+    described: dict[str, tuple[ConsumerGroupDescription, ReadOffsets]] = {}
     errors: dict[str, KafkaError] = {}
 
     async def one(group: GroupListing) -> None:
