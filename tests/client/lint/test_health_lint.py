@@ -127,3 +127,11 @@ def test_what_could_not_be_read_is_named_with_what_to_do() -> None:
 
 def test_a_cooperative_assignor_is_large_without_harm() -> None:
     assert "eager_and_large" not in rules_of(described("cooperative-sticky", 500), known())
+
+
+def test_measured_intervals_that_differ_are_a_span() -> None:
+    short = replace(SOUND, session_timeout_ms=8_000)
+    facts = {f"m{n}": replace(short, heartbeat_interval_ms=ms) for n, ms in enumerate((3_039, 2_991))}
+    as_is = advice(described(), ProtocolSupport(facts=ObservedFacts(facts, 1.0)))
+    (finding,) = (f for f in as_is.findings if f.rule == "short_session")
+    assert finding.text.endswith("(8000 ms, and heartbeats come every 2991 to 3039 ms)")

@@ -61,7 +61,7 @@ def _short_sessions_of_members(
     verb: str,
 ) -> Observation | None:
     """The measured interval of a member may be a little late."""
-    short, texts = [], list[str]()
+    short, intervals_ms = [], dict[int, list[int]]()  # by session timeout
     for member in group.members:
         facts = support.facts.members.get(member.member_id, MemberFacts())
         heartbeat_ms, session_ms = interval_ms(facts), facts.session_timeout_ms
@@ -69,10 +69,14 @@ def _short_sessions_of_members(
             continue
         if session_ms < HEARTBEATS_IN_SESSION * heartbeat_ms * 0.95:
             short.append(member)
-            texts.append(f"{session_ms} ms, and heartbeats {verb} every {heartbeat_ms} ms")
+            intervals_ms.setdefault(session_ms, []).append(heartbeat_ms)
     if not short:
         return None
-    text = f"the session timeout of these members is below three heartbeats ({listed(sorted(set(texts)), 1)})"
+    texts = [
+        f"{session_ms} ms, and heartbeats {verb} every {' to '.join(map(str, sorted({min(known), max(known)})))} ms"
+        for session_ms, known in sorted(intervals_ms.items())
+    ]
+    text = f"the session timeout of these members is below three heartbeats ({listed(texts, 1)})"
     return Observation(text, "Set heartbeat.interval.ms to a third of session.timeout.ms or less.", member_names(short))
 
 
