@@ -159,7 +159,7 @@ def in_zookeeper(session: ZooKeeperSession, topic: str) -> bool:
     return isinstance(session.apply(Read(paths.topic(topic))), Znode)
 
 
-async def test_a_broker_registers_itself_its_topics_and_their_partitions(
+def test_a_broker_registers_itself_its_topics_and_their_partitions(
     broker: BrokerProcess, session: ZooKeeperSession
 ) -> None:
     fill(broker, "registered", 2)
@@ -174,8 +174,12 @@ async def test_a_broker_registers_itself_its_topics_and_their_partitions(
     state = session.apply(Read(paths.partition_state("registered", 1)))
     assert isinstance(state, Znode)
     assert json.loads(state.data)["leader"] == 1
-    async with Admin({"bootstrap.servers": broker.address}) as admin:
-        await admin.delete_topic("registered")
+
+    async def delete() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            await admin.delete_topic("registered")
+
+    asyncio.run(delete())
     until(lambda: not in_zookeeper(session, "registered"), lambda: "the topic is still in ZooKeeper")
 
 
@@ -221,11 +225,15 @@ def test_streams_of_one_consumer_share_its_partitions(
     assert [owners["streams", p][-2:] for p in range(5)] == ["-0", "-0", "-0", "-1", "-1"]
 
 
-async def test_an_added_partition_is_read(broker: BrokerProcess, workers: Callable[..., list[Worker]]) -> None:
+def test_an_added_partition_is_read(broker: BrokerProcess, workers: Callable[..., list[Worker]]) -> None:
     fill(broker, "grown", 2)
     crew = workers(2, "grown-crew", "grown", 2)
-    async with Admin({"bootstrap.servers": broker.address}) as admin:
-        await admin.create_partitions("grown", 3)
+
+    async def grow() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            await admin.create_partitions("grown", 3)
+
+    asyncio.run(grow())
     until(lambda: whole(crew, 3), lambda: [w.report for w in crew])
 
 

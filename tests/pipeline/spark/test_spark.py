@@ -127,14 +127,18 @@ def test_the_sink_writes_what_the_source_reads(spark: Any, broker: BrokerProcess
 
 
 @pytest.mark.slow
-async def test_a_copy_keeps_the_order_of_a_partition(spark: Any, broker: BrokerProcess) -> None:
+def test_a_copy_keeps_the_order_of_a_partition(spark: Any, broker: BrokerProcess) -> None:
     """However many cores the driver has: a partition is one task."""
-    async with Admin({"bootstrap.servers": broker.address}) as admin:
-        await admin.create_topic("keyed", 1)
-        await admin.create_topic("copy", 1)
-    async with Producer({"bootstrap.servers": broker.address}) as producer:
-        for n in range(20_000):
-            await producer.send("keyed", b"%d" % n, b"k%d" % (n % 100))
+
+    async def send() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            await admin.create_topic("keyed", 1)
+            await admin.create_topic("copy", 1)
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(20_000):
+                await producer.send("keyed", b"%d" % n, b"k%d" % (n % 100))
+
+    asyncio.run(send())
     options = {"kafka.bootstrap.servers": broker.address, "topic": "copy"}
     copied = load(spark, broker.address, subscribe="keyed").select("key", "value")
     copied.write.format("coterie").mode("append").options(**options).save()

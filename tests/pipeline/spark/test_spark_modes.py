@@ -105,10 +105,13 @@ def test_a_checkpoint_of_the_other_mode_is_refused_in_a_sentence(
             jobs.run_table(spark, jobs.JobSource(broker.address, "t", f"g{first}", member=second), out)
 
 
-async def test_filters_make_the_ranges_smaller(spark: Any, broker: BrokerProcess) -> None:
-    async with Producer({"bootstrap.servers": broker.address}) as producer:
-        for n in range(600):
-            await producer.send("t", b"%d" % n, partition=n % 6, timestamp_ms=1_700_000_000_000 + n * 1000)
+def test_filters_make_the_ranges_smaller(spark: Any, broker: BrokerProcess) -> None:
+    async def send() -> None:
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(600):
+                await producer.send("t", b"%d" % n, partition=n % 6, timestamp_ms=1_700_000_000_000 + n * 1000)
+
+    asyncio.run(send())
     frame = load(spark, broker.address, subscribe="t", pushDownPredicate="true")
     since = datetime.datetime.fromtimestamp(1_700_000_000 + 300, datetime.UTC)
     for wanted, expected in (
@@ -161,10 +164,13 @@ def test_log_folders_hold_the_same_as_the_broker(spark: Any, broker: BrokerProce
         folder(subscribe="nope").collect()
 
 
-async def test_times_as_starts_and_ends(spark: Any, broker: BrokerProcess) -> None:
-    async with Producer({"bootstrap.servers": broker.address}) as producer:
-        for n in range(120):
-            await producer.send("t", b"%d" % n, partition=n % 6, timestamp_ms=1_000_000 + n * 1000)
+def test_times_as_starts_and_ends(spark: Any, broker: BrokerProcess) -> None:
+    async def send() -> None:
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(120):
+                await producer.send("t", b"%d" % n, partition=n % 6, timestamp_ms=1_000_000 + n * 1000)
+
+    asyncio.run(send())
     between = load(
         spark, broker.address, subscribe="t", startingTimestamp="1030000", endingTimestamp="1060000"
     ).collect()
