@@ -28,6 +28,7 @@ GROUP_RESOURCE, SET = 32, 0
 ACCEPT = 1
 JOIN_S = 60.0
 PAUSE_S, STALLED_S = 0.2, 30.0
+SPARE = 2_000
 MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -121,7 +122,7 @@ class ShareLoad:
 
 def accept_rate(address: Address, name: str, batch: int, warm_up: int, measured: int) -> float:
     """Records/s that one member acquires and accepts, ``batch`` in each record batch, after a warm-up of so many."""
-    load = ShareLoad(address, name, warm_up + measured + 10 * batch, batch)
+    load = ShareLoad(address, name, warm_up + measured + SPARE, batch)  # the warm-up may take a response more
     load.begin()
     load.accept(warm_up)
     seconds = load.accept(measured)
