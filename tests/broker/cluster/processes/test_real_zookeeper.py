@@ -77,7 +77,7 @@ class OnKazoo(RunningBroker):
         other.close()
 
 
-async def test_a_cluster_on_a_real_zookeeper(server: LocalZooKeeper) -> None:
+def test_a_cluster_on_a_real_zookeeper(server: LocalZooKeeper) -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create_topic(ALL)
         first = await cluster.leader()
@@ -100,7 +100,10 @@ async def test_a_cluster_on_a_real_zookeeper(server: LocalZooKeeper) -> None:
         await until(lambda: cluster.isr() == {1, 2, 3}, "the ISR to be whole")
         await cluster.until_equal(1, 2, 3)
 
-    zookeeper = OfTheTest(server.address)
-    async with running(CONFIG, OnKazoo, zookeeper) as cluster:
-        await story(cluster)
-    zookeeper.session.close()
+    async def with_cluster() -> None:
+        zookeeper = OfTheTest(server.address)
+        async with running(CONFIG, OnKazoo, zookeeper) as cluster:
+            await story(cluster)
+        zookeeper.session.close()
+
+    asyncio.run(with_cluster())
