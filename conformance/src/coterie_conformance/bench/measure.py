@@ -168,6 +168,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "share-groups": lambda folder: _beside("share-groups", folder),
     "streams-groups": lambda folder: _beside("streams-groups", folder),
     "spark-connector": lambda folder: _spark_connector(folder),
+    "secured": lambda folder: _secured(folder),
     "cluster": lambda folder: _cluster(folder),
 }
 
@@ -224,6 +225,12 @@ def _cluster(folder: Path) -> Iterable[Measurement]:
     from coterie_conformance.bench.cluster import cluster
 
     return cluster(folder)
+
+
+def _secured(folder: Path) -> Iterable[Measurement]:
+    from coterie_conformance.security.heartbeats import beside_secured
+
+    return beside_secured(folder)
 
 
 def _spark_connector(folder: Path) -> Iterable[Measurement]:

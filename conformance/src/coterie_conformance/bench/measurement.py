@@ -38,10 +38,11 @@ class Measurement:
 
 @contextlib.contextmanager
 def broker(
-    data: Path | None = None, initial_delay_ms: int = 0, settings: Sequence[str] = ()
+    data: Path | None = None, initial_delay_ms: int = 0, settings: Sequence[str] = (), properties: Path | None = None
 ) -> Iterator[tuple[tuple[str, int], subprocess.Popen[str]]]:
-    """A broker process and its address."""
-    command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0"]
+    """A broker process and its address. ``properties``: a file with its listeners and with settings that are secret."""
+    command = [sys.executable, "-m", "coterie", "broker"]
+    command += ["--listen", "127.0.0.1:0"] if properties is None else ["--properties", str(properties)]
     command += ["--memory"] if data is None else ["--data", str(data)]
     delay = f"group.initial.rebalance.delay.ms={initial_delay_ms}"
     for setting in (delay, "max.connections=20000", "log.segment.bytes=268435456", *settings):

@@ -35,10 +35,11 @@ PART_NAMES = (
     "share-groups",
     "streams-groups",
     "spark-connector",
+    "secured",
     "cluster",
 )
-# The others take minutes; clients wants the peers (`./run setup`), the last seven java and mvn.
-BY_DEFAULT = PART_NAMES[:-13]
+# The others take minutes; clients wants the peers (`./run setup`), the last eight java and mvn.
+BY_DEFAULT = PART_NAMES[:-14]
 
 ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
 
@@ -62,6 +63,7 @@ Examples:
   coterie-conformance bench --part share-groups            the same for share groups
   coterie-conformance bench --part streams-groups          the same for groups of Kafka Streams
   coterie-conformance bench --part spark-connector         our Spark source and sink beside Spark's own Kafka connector
+  coterie-conformance bench --part secured                 heartbeats with ACLs, and over SASL_SSL, beside Apache Kafka
   coterie-conformance bench --part cluster                 three brokers beside three of Apache Kafka 2.6.3
   coterie-conformance bench --report                       cost as it grows, with pictures
   coterie-conformance bench --report --quick --out my-report

@@ -123,8 +123,8 @@ class LoginFiles:
         day = datetime.timedelta(days=1)
         past = authority.issue_cert("localhost", "127.0.0.1", not_before=now - 3 * day, not_after=now - day)
         past.private_key_and_cert_chain_pem.write_to_path(self.expired)
-        _write_for_java(authority.issue_cert("alice"), self.client)
-        _write_for_java(
+        write_for_java(authority.issue_cert("alice"), self.client)
+        write_for_java(
             authority.issue_cert("alice", not_before=now - 3 * day, not_after=now - day), self.expired_client
         )
         lines = []
@@ -136,7 +136,7 @@ class LoginFiles:
             file.write("\n".join(lines))
 
 
-def _write_for_java(issued: trustme.LeafCert, path: Path) -> None:
+def write_for_java(issued: trustme.LeafCert, path: Path) -> None:
     """Java reads keys of PKCS8 alone."""
     key = load_pem_private_key(issued.private_key_pem.bytes(), None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
