@@ -257,8 +257,10 @@ async def test_the_pauses_of_a_commit_double_up_to_the_maximum(
 
     monkeypatch.setattr(Commits, "responded", observed)
     coterie_broker.create_topic("t", 1)
-    coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=len(PAUSES_MS))
-    async with asyncio.timeout(20), Consumer(settings(coterie_broker) | {"group.id": "g"}) as consumer:
+    code, client_id = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the-only-one"  # no other client's commit takes a refusal
+    coterie_broker.fail("OffsetCommit", code, times=len(PAUSES_MS), client_id=client_id)
+    given = settings(coterie_broker) | {"group.id": "g", "client.id": client_id}
+    async with asyncio.timeout(20), Consumer(given) as consumer:
         await consumer.assign([T0])
         await consumer.commit({T0: 1})
     assert pauses_ms == PAUSES_MS
