@@ -95,6 +95,8 @@ class StoryGroup:
             self.members[name] = StoryMember.start(self._command, *args)
             await asyncio.sleep(0.5)
         self.truth |= {("member_joined", name), ("static_member_returned", name), ("member_replaced", name)}
+        if self.protocol == "share":
+            self.may("states_initialized")  # of the partitions that the group has since
 
     async def stable(self, members: int) -> None:
         """Until the coordinator describes it so."""
