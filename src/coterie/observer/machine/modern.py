@@ -106,10 +106,10 @@ def _empty(name: str, event: ModernEvent) -> ModernGroup:
 
 def _of_epoch(group: KnownGroup, event: EpochStored, before: ModernGroup) -> Cause:
     """The cause of an epoch before which no member changed, by what its record has."""
-    if group.are_states_new:
-        return dict(STATES_INITIALIZED)
     if before.metadata_hash and before.metadata_hash != event.metadata_hash:  # of the subscribed topics
         return dict(TOPICS_CHANGED)
+    if group.are_states_new:
+        return dict(STATES_INITIALIZED)
     if isinstance(event, s.StreamsEpochStored) and isinstance(before, StreamsGroup) and before.group_epoch:
         validated = event.validated_topology_epoch
         if validated != before.validated_topology_epoch:
