@@ -24,19 +24,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from coterie.console.timeline_page import MODULES
+
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "playground"
 STATIC = DOCS.parent / "src" / "coterie" / "web" / "static"
 TEXTS = (DOCS.parent / "src" / "coterie" / "laboratory" / "playground" / "texts.json", STATIC.parent / "texts.json")
-SHARED = (
-    "timeline.js",
-    "timeline_drawing.js",
-    "timeline_model.js",
-    "timeline_words.js",
-    "timeline.css",
-    "console.css",
-    "theme.js",
-)
+SHARED = (*(f"{name}.js" for name in MODULES), "timeline.css", "console.css", "theme.js")
 VERSION = "314.0.7"
 INTEGRITY = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="  # SHA-512
 LIBRARY = "python_stdlib.zip"
