@@ -157,14 +157,11 @@ def swapping(log: PartitionLog, cleaned: Cleaned) -> Iterator[None]:
     """Puts the cleaned files in place of the old ones, and stops between two groups of segments: each costs syncs of the
     folder. Once the log has changed meanwhile (a deleted topic, a segment retention took), the old ones that are left stay.
     Raises OSError; then what was not exchanged stays as it was."""
-    fs = cleaned.plan.fs
+    fs, is_same = cleaned.plan.fs, _is_unchanged(log, cleaned)
     try:
-        while _is_unchanged(log, cleaned):
+        if is_same:
             _undo_unfinished(log)
-            if not cleaned.groups:
-                log.cleaned_until, log.surveyed_until = cleaned.until, cleaned.surveyed_until
-                cleaned.is_in_place = True
-                return
+        while is_same and cleaned.groups:
             group, segment = cleaned.groups[0]
             at = log.segments.index(group[0])
             _exchange(fs, group, segment)
@@ -172,9 +169,14 @@ def swapping(log: PartitionLog, cleaned: Cleaned) -> Iterator[None]:
             del cleaned.groups[0]
             if cleaned.groups:
                 yield
+                is_same = _is_unchanged(log, cleaned)
     except OSError:
         cleaned.close_files()
         raise
+    if is_same:
+        log.cleaned_until, log.surveyed_until = cleaned.until, cleaned.surveyed_until
+        cleaned.is_in_place = True
+        return
     cleaned.close_files()
     for group, _ in cleaned.groups:
         path = group[0].stem + ".log" + CLEANED

@@ -88,6 +88,7 @@ def predictable(
         assuming.sentences.append("the time between two polls is not known: it is assumed to be short")
     if facts.records_per_s is None:
         assuming.sentences.append(f"the rate of records is not known: {RECORDS_PER_S:g}/s a partition is assumed")
+    slowest_ms = max(polls_ms, default=0)
     setting = StudySetting(
         "",
         protocol,
@@ -98,10 +99,8 @@ def predictable(
         initial_delay_ms=_number(support.settings, INITIAL_DELAY) or INITIAL_DELAY_MS,
         max_poll_interval_ms=_longest(m.max_poll_interval_ms for m in members) or MAX_POLL_MS,
         auto_commit_interval_ms=commit_ms,
-        poll_ms=max(polls_ms, default=0),
-        joins_in_polls=_joins_in_polls(assuming, known, max(polls_ms, default=0))
-        if joins_in_polls is None
-        else joins_in_polls,
+        poll_ms=slowest_ms,
+        joins_in_polls=_joins_in_polls(assuming, known, slowest_ms) if joins_in_polls is None else joins_in_polls,
         listener_ms=0,
         network_ms=NETWORK_MS,
         clock_drift=clock_drift(facts.stable_ms, heartbeat_ms),

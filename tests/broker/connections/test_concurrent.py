@@ -150,7 +150,7 @@ async def test_random_requests_neither_hang_nor_break() -> None:
                     member, generation = "", -1
         await client.ask(LeaveGroupRequest(group, member), LeaveGroupResponse, 2)
 
-    # Whoever waits for one that has stopped asking is let go by the short rebalance timeout.
+    # The short rebalance timeout ends the wait for a member that sends no requests any more.
     broker, clients = await serving()
     await asyncio.gather(*(at_random(c, n) for n, c in enumerate(clients[:12])))
     await stop(broker, clients)

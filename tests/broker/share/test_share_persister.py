@@ -172,7 +172,7 @@ def test_partitions_of_several_coordinators(kind: type[Message]) -> None:
     testReadStateSummaryResponseToResultPartialResults, testDeleteStateResponseToResultPartialResults,
     testInitializeStateResponseToResultPartialResults, testWriteStateRequestBatchingWithCoordinatorNodeLookup,
     testDeleteStateRequestBatchingWithCoordinatorNodeLookup, testInitializeStateRequestBatchingWithCoordinatorNodeLookup: one
-    request to each, for all of its partitions; the request is repeated for those that failed alone"""
+    request to each, for all of its partitions; only those that failed are requested again"""
     partitions = range(12)
     by_state = {p: partition_for(SharePartitionKey("g", TOPIC, p).text(), COUNT) for p in partitions}
     cluster = Cluster(ErrorCode.NOT_COORDINATOR)

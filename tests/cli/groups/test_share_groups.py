@@ -10,9 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
+from coterie.client import Admin, KafkaError, SharePartitionOffset, TopicPartition
 from coterie.client.blocking import BlockingAdmin
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 
@@ -36,6 +38,33 @@ def run(servers: str, line: str, code: int = 0) -> str:
     result = CliRunner(env=environment).invoke(main, ["groups", *line.split()], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output
+
+
+def test_a_state_that_cannot_be_read_is_a_line_and_the_others_are_shown(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(
+        _: Admin, group_id: str, *, errors: dict[TopicPartition, KafkaError]
+    ) -> dict[TopicPartition, SharePartitionOffset]:
+        text = f"the state of {group_id} in orders-1 cannot be read"
+        errors[TopicPartition("orders", 1)] = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+        return {TopicPartition("orders", 0): SharePartitionOffset(0, 0, 0)}
+
+    monkeypatch.setattr(Admin, "list_share_group_offsets", read)
+    shown = run(servers, "describe crew", code=1)
+    assert "the state of crew in orders-1 cannot be read" in shown
+    documents = [
+        json.JSONDecoder().raw_decode(run(servers, line, code=1))[0] for line in ("describe crew --json", "list --json")
+    ]
+    assert [(row["lag"], row.get("error")) for row in documents[0]["partitions"]] == [
+        (0, None),
+        (None, "COORDINATOR_NOT_AVAILABLE"),
+    ]
+    (row,) = documents[1]
+    assert (row["members"], row["error"]) == (
+        1,
+        "COORDINATOR_NOT_AVAILABLE: the state of crew in orders-1 cannot be read",
+    )
 
 
 def test_a_name_without_a_group_is_reset_as_a_classic_one() -> None:

@@ -94,7 +94,7 @@ async def test_a_users_own_assignor_assigns_the_group(coterie_broker: LocalBroke
             polled(two, lambda: len(two.assignment()) == 4, "the second has all"),
         )
         await both
-        await polled(one, lambda: low.calls[-1] == ({}, two.generation), "both were told")
+        await polled(one, lambda: low.calls[-1] == ({}, two.generation), "both have the assignment")
         assert high.calls[-1] == ({"t": [0, 1, 2, 3]}, two.generation)
         assert {data for _, data in low.seen} == {b"\1", b"\2"}
         assert low.generations[0] == -1

@@ -381,7 +381,7 @@ async def test_heartbeats_go_out_while_the_loop_is_held(broker: LocalBroker) -> 
         assert one._membership is not None
         thread = one._membership._thread
         sent = thread.sent
-        until_in_thread(lambda: thread.sent > sent + 1, "the thread stands in for the held loop")
+        until_in_thread(lambda: thread.sent > sent + 1, "the thread sends while the loop is held")
         listener = Seen()
         one._callbacks.listener = listener
         two.subscribe(["t"])

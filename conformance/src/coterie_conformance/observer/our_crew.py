@@ -9,17 +9,10 @@ import signal
 import sys
 
 from coterie.client import Consumer, RebalanceListener, ShareConsumer, TopicPartition
-from coterie.client.connection.connection import Connection
-from coterie.text.addresses import parse_address
-from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.streams.streams_group_heartbeat import (
-    StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatResponse,
-)
 from coterie_conformance.observer.commands import Commands
 from coterie_conformance.share_stories.streams_program import StreamsProgram
 
-PAUSE_S, REQUEST_S = 0.1, 10.0
+PAUSE_S = 0.1
 
 
 class SlowListener(RebalanceListener):
@@ -56,20 +49,12 @@ async def share(settings: dict[str, str], topics: str, ended: asyncio.Event) -> 
 
 async def stream(settings: dict[str, str], topic: str, ended: asyncio.Event) -> None:
     """Works on its tasks, and leaves the group."""
-    address, group, name = settings["bootstrap.servers"], settings["group.id"], settings["client.id"]
-    program = StreamsProgram(address, group, name, topic)
+    program = StreamsProgram(settings["bootstrap.servers"], settings["group.id"], settings["client.id"], topic)
     running = asyncio.create_task(program.run(lambda *_: None, lambda: PAUSE_S))
     await asyncio.wait([running, asyncio.create_task(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
     running.cancel()
     await asyncio.wait([running])
-    first = await Connection.connect(*parse_address(address), name, REQUEST_S)
-    request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
-    named: FindCoordinatorResponse = await first.request(request, FindCoordinatorResponse, REQUEST_S)
-    first.close()
-    coordinator = await Connection.connect(named.coordinators[0].host, named.coordinators[0].port, name, REQUEST_S)
-    leave = StreamsGroupHeartbeatRequest(group, name, -1)
-    await coordinator.request(leave, StreamsGroupHeartbeatResponse, REQUEST_S)
-    coordinator.close()
+    await program.leave()
 
 
 async def main(address: str, group: str, topics: str, *words: str) -> None:

@@ -9,7 +9,6 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from io import RawIOBase
 from pathlib import Path
 
 import trustme
@@ -143,22 +142,13 @@ def _opened(address: Address, security: Security) -> socket.socket:
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if context is not None:
         opened = context.wrap_socket(opened, server_hostname=address[0])
-    handshake, incoming = Handshake("bench", security.login()), opened.makefile("rb", buffering=0)
+    handshake = Handshake("bench", security.login())
     frame: bytes | None = handshake.start()
     while frame is not None:
         opened.sendall(frame)
-        frame = handshake.response(_read(incoming, int.from_bytes(_read(incoming, 4), "big")))
+        size = int.from_bytes(load.read_exactly(opened, 4), "big")
+        frame = handshake.response(load.read_exactly(opened, size))
     return opened
-
-
-def _read(incoming: RawIOBase, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = incoming.read(size - len(data))
-        if not part:
-            raise ConnectionError("the broker closed a connection before its login")
-        data += part
-    return data
 
 
 def _responded(selector: selectors.BaseSelector) -> int:

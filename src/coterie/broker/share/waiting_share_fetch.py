@@ -176,7 +176,7 @@ class WaitingShareFetch:
         count = 0
         for named, read in reads.items():
             if isinstance(read, Refusal):
-                fetched[named] = self._refusal_of(self._hosted[named], read)
+                fetched[named] = self._fetched_instead(self._hosted[named], read)
                 continue
             acquired = self._acquire(self._hosted[named], read, count)
             count += sum(part.size for part in acquired)
@@ -184,7 +184,7 @@ class WaitingShareFetch:
         self._done(fetched | self._refused)
 
     @staticmethod
-    def _refusal_of(hosted: HostedSharePartition, refusal: Refusal) -> Fetched:
+    def _fetched_instead(hosted: HostedSharePartition, refusal: Refusal) -> Fetched:
         """An offset outside the log is no error: the start offset moves to that of the log, and the next fetch reads on."""
         if refusal.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return refusal

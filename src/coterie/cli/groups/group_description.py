@@ -30,11 +30,10 @@ async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocum
     """What `groups describe --json` prints, and why the end of a partition is missing in it. Raises KafkaError."""
     from coterie.client import Admin
 
-    errors: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
         described = await admin.describe_consumer_group(group)
         offsets = await _offsets_of(admin, described)
-        committed = offsets.committed
+        committed, errors = offsets.committed, dict(offsets.errors)
         wanted = dict.fromkeys([*committed, *described.owners], -1)
         ends = await admin.list_offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
         (lags_ms,) = await lags_ms_of(admin, [committed], ends)
@@ -70,10 +69,12 @@ async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocum
 
 
 class ReadOffsets(NamedTuple):
-    """Where a group is: its committed offsets, or a share group's start offsets with the lags that its coordinator knows."""
+    """Where a group is: its committed offsets, or a share group's start offsets with the lags that its coordinator knows, and
+    the ``errors`` of partitions for which it knows neither."""
 
     committed: Offsets
-    shared_lags: Mapping[TopicPartition, int | None] | None = None
+    shared_lags: Mapping[TopicPartition, int | None] | None
+    errors: Mapping[TopicPartition, KafkaError]
 
     def row(self, tp: TopicPartition, end: int | None, lag_ms: int | None) -> DescribedPartition:
         """Of a partition without an owner. Records behind a start offset may have ended, so that a lag is less than the rest
@@ -90,9 +91,10 @@ async def _offsets_of(admin: Admin, described: ConsumerGroupDescription) -> Read
     from coterie.client import GroupType
 
     if described.type is not GroupType.SHARE:
-        return ReadOffsets(await admin.list_consumer_group_offsets(described.group_id))
-    at = await admin.list_share_group_offsets(described.group_id, errors={})
-    return ReadOffsets({tp: o.start_offset for tp, o in at.items()}, {tp: o.lag for tp, o in at.items()})
+        return ReadOffsets(await admin.list_consumer_group_offsets(described.group_id), None, {})
+    errors: dict[TopicPartition, KafkaError] = {}
+    at = await admin.list_share_group_offsets(described.group_id, errors=errors)
+    return ReadOffsets({tp: o.start_offset for tp, o in at.items()}, {tp: o.lag for tp, o in at.items()}, errors)
 
 
 def _sharers(described: ConsumerGroupDescription) -> dict[TopicPartition, list[str]]:
@@ -101,10 +103,11 @@ def _sharers(described: ConsumerGroupDescription) -> dict[TopicPartition, list[s
 
     if described.type is not GroupType.SHARE:
         return {}
-    return {
-        tp: sorted(m.member_id for m in described.members if tp in m.assignment.topic_partitions)
-        for tp in described.owners
-    }
+    sharers: dict[TopicPartition, list[str]] = {}
+    for member in sorted(described.members, key=lambda m: m.member_id):
+        for tp in member.assignment.topic_partitions:
+            sharers.setdefault(tp, []).append(member.member_id)
+    return sharers
 
 
 def partition_row(tp: TopicPartition, committed: int | None, end: int | None, lag_ms: int | None) -> DescribedPartition:
@@ -161,6 +164,7 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
         ends = await admin.list_offsets(wanted, errors=of_partitions, timeout_ms=LEADER_MS) if wanted else {}
         lags_ms = dict(zip(committed, await lags_ms_of(admin, committed.values(), ends), strict=True))
     rows: list[GroupRow] = []
+    of_states: list[KafkaError] = []
     for group in listed:
         row: GroupRow = {
             "group": group.group_id,
@@ -174,14 +178,17 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
             "lag_ms": None,
         }
         if group.group_id in described:
-            row |= _figures(*described[group.group_id], ends, lags_ms[group.group_id])
-            unknown = sorted(tp for tp in committed[group.group_id] if tp in of_partitions)
-            failure = of_partitions[unknown[0]] if unknown else None
+            description, offsets = described[group.group_id]
+            row |= _figures(description, offsets, ends, lags_ms[group.group_id])
+            unread = {tp: of_partitions[tp] for tp in offsets.committed if tp in of_partitions}
+            failures = {**offsets.errors, **unread}
+            failure = failures[min(failures)] if failures else None
+            of_states += offsets.errors.values()
         else:
             failure = of_groups[group.group_id]
         rows.append(row if failure is None else row | {"error": str(failure)})
     errors = [of_partitions[tp] for tp in sorted(of_partitions)]
-    return rows, [*of_brokers.values(), *of_groups.values(), *errors]
+    return rows, [*of_brokers.values(), *of_groups.values(), *of_states, *errors]
 
 
 def _figures(described: ConsumerGroupDescription, offsets: ReadOffsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:

@@ -31,7 +31,7 @@ async def reset_offsets(
         check(info.error, subject=f"topic {name}")
     is_shared = await _is_shared(admin, group)
     if is_shared:
-        now = {tp: at.start_offset for tp, at in (await admin.list_share_group_offsets(group, errors={})).items()}
+        now = {tp: at.start_offset for tp, at in (await admin.list_share_group_offsets(group)).items()}
     else:
         now = await admin.list_consumer_group_offsets(group)
     wanted = await choose(admin, await admin.partitions(names) if names else None, now)

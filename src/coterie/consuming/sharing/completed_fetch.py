@@ -41,11 +41,9 @@ class CompletedShareFetch:
     ) -> None:
         self.node_id, self.partition, self.lock_timeout_ms = node_id, partition, lock_timeout_ms
         self._counts: dict[int, int] = {}
-        for run in data.acquired_records:
+        for run in data.acquired_records:  # of two that overlap the first counts, as in Kafka
             for offset in range(run.first_offset, run.last_offset + 1):
-                self._counts.setdefault(
-                    offset, run.delivery_count
-                )  # the first run counts where two overlap, as in Kafka
+                self._counts.setdefault(offset, run.delivery_count)
         self._data = data.records or b""
         self._check_crcs = check_crcs
         self._batches = self._headers()

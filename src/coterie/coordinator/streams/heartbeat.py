@@ -31,7 +31,7 @@ from coterie.coordinator.streams.tasks import NO_TASKS, TaskId, Tasks
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest, TaskOffset
 
-_NOTHING = (None,) * 5
+_NOTHING = (None,) * 6
 
 
 def decide_streams_heartbeat(
@@ -95,8 +95,8 @@ def _sender(
 def _updated(before: StreamsMetadata, request: StreamsGroupHeartbeatRequest, ctx: Context) -> StreamsMetadata:
     """The metadata with what the request names; null, or -1, leaves a field as it is, but for the endpoint of one who joins.
     The same object where the request names nothing, as most heartbeats do."""
-    given = (request.instance_id, request.rack_id, request.topology, request.process_id, request.user_endpoint)
-    if given == _NOTHING and request.client_tags is None and request.rebalance_timeout_ms == -1:
+    given = request.instance_id, request.rack_id, request.topology, request.process_id, request.user_endpoint
+    if (*given, request.client_tags) == _NOTHING and request.rebalance_timeout_ms == -1:
         is_same_client = before.client_id == ctx.client_id and before.client_host == ctx.client_host
         if is_same_client and request.member_epoch != JOIN_GROUP_EPOCH:
             return before

@@ -73,10 +73,13 @@ def _put_endpoints(
         if beat.exists:
             outcome.events.append(s.EndpointsChanged(epoch))
     if epoch != beat.request.endpoint_information_epoch:
-        others = [m for m in beat.group.members.values() if m.metadata.user_endpoint is not None]
-        known = [m for m in others if m.member_id not in (member.member_id, beat.replaced)]
+        others = [
+            m
+            for m in beat.group.members.values()
+            if m.metadata.user_endpoint is not None and m.member_id not in (member.member_id, beat.replaced)
+        ]
         response.partitions_by_user_endpoint = [
-            of_member for other in (*known, member) for of_member in _endpoints_of(other, topology, beat)
+            of_member for other in (*others, member) for of_member in _endpoints_of(other, topology, beat)
         ]
     response.endpoint_information_epoch = epoch if beat.exists else 0
 

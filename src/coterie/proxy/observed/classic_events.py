@@ -145,9 +145,8 @@ def _formed(
     held_back, one.held_back = one.held_back, []
     for other, late in held_back:
         _join_responded(one, other, late, now_ms)
-    for other in [
-        o for o in one.in_flight if isinstance(o.request, SyncGroupRequest)
-    ]:  # sent while others were held back
+    # What was sent while others were held back.
+    for other in [o for o in one.in_flight if isinstance(o.request, SyncGroupRequest)]:
         _sync_sent(one, other, now_ms)
 
 
@@ -203,12 +202,10 @@ def _remove_unjoined(one: ObservedClassicGroup, joined: str, now_ms: int) -> Non
     waiting |= {o.request.member_id for o in one.in_flight if isinstance(o.request, JoinGroupRequest)}
     silent = {member.member_id for member in one.silent(now_ms)}
     for member in list(one.group.members.values()):
-        is_kept = one.group.is_waiting(member.member_id) or member.member_id in one.strangers | waiting
-        if (
-            member.member_id in one.group.members
-            and not is_kept
-            and (member.group_instance_id is None or member.member_id in silent)
-        ):
+        is_gone = member.member_id not in one.group.members  # with one before it
+        if is_gone or one.group.is_waiting(member.member_id) or member.member_id in one.strangers | waiting:
+            continue
+        if member.group_instance_id is None or member.member_id in silent:
             one.gone(member, now_ms)
 
 

@@ -19,10 +19,8 @@ from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
 
 ENDS = ("stable", "empty", "epoch_raised")
-JOINS = {
-    "member_joined": ("member_joined",),
-    "epoch_raised": ("member_joined",),
-}  # by event: kinds of a life's beginning
+JOINED = "member_joined"  # a kind of cause, by which a life begins with one of these events
+BEGINNINGS = (JOINED, "epoch_raised")
 ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -41,12 +39,11 @@ class ObservedPatterns:
     def saw(self, line: JournalLine) -> None:
         """A line of the group is in the journal."""
         self._last = line
-        if line.event == "member_removed" or line.event in JOINS:
-            for cause in line.causes:
-                has_come = cause["kind"] in JOINS.get(line.event, ())
-                if has_come or line.event == "member_removed":
-                    client_id = cause.get("client_id", "")
-                    self._lives.append(Life(line.time_ms, cause.get("member_id", ""), client_id, has_come))
+        for cause in line.causes:
+            has_come = line.event in BEGINNINGS and cause["kind"] == JOINED
+            if has_come or line.event == "member_removed":
+                client_id = cause.get("client_id", "")
+                self._lives.append(Life(line.time_ms, cause.get("member_id", ""), client_id, has_come))
         if line.event in ENDS:
             for shown in (flapping(self._lives, line.time_ms), deploy(self._lives, line.members or 0, line.time_ms)):
                 if shown is not None:

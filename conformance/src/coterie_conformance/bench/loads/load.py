@@ -385,11 +385,12 @@ def fetch(address: tuple[str, int], seconds: float) -> float:
 
 
 def _read_frame(s: socket.socket) -> None:
-    size = int.from_bytes(_exactly(s, 4), "big")
-    _exactly(s, size)
+    size = int.from_bytes(read_exactly(s, 4), "big")
+    read_exactly(s, size)
 
 
-def _exactly(s: socket.socket, size: int) -> bytes:
+def read_exactly(s: socket.socket, size: int) -> bytes:
+    """Raises ConnectionError."""
     data = b""
     while len(data) < size:
         got = s.recv(size - len(data))
