@@ -64,13 +64,14 @@ def test_every_handler_is_imported_without_a_request(monkeypatch: pytest.MonkeyP
 
 class _Connection:
     def __init__(self, broker: FramesBroker) -> None:
-        self.transport = FakeTransport()
+        self.transport, self._world = FakeTransport(), broker.world
         self._connection = AcceptedConnection(broker)
         self._connection.connection_made(self.transport)
 
     def heartbeat(self) -> int | None:
         """The error code of the response; None where the connection was closed instead."""
         self._connection.data_received(encode_request(1, "c", HeartbeatRequest("g", 1, "m"), VERSION))
+        self._world.run_until(self._world.now_ms)  # it waits for a turn where an import has taken the time of this one
         if not self.transport.written:
             return None
         return decode_response(HeartbeatResponse, self.transport.written[0][4:], VERSION).error_code
