@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
+from coterie.assignors import ASSIGNORS
 from coterie.laboratory.churn import MembershipChange, TraceError, at_most, read_trace, shortened
 from coterie.laboratory.members.reading_member import HOUR_MS, Workload
 from coterie.laboratory.what_if import WhatIfSetting, run
@@ -155,8 +156,6 @@ def test_slow_polls_and_pauses_are_false_alarms() -> None:
 
 
 def test_settings_that_cannot_be() -> None:
-    assert WhatIfSetting(assignor="best").problem() == (
-        "there is no assignor best; there are range, roundrobin, sticky, cooperative-sticky"
-    )
+    assert WhatIfSetting(assignor="best").problem() == (f"there is no assignor best; there are {', '.join(ASSIGNORS)}")
     assert WhatIfSetting(heartbeat_interval_ms=45_000).problem() is not None
     assert WhatIfSetting(removal="fade").problem() is not None

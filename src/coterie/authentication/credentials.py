@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+class ScramMechanism(IntEnum):
+    """Numbered as in Kafka's requests (KIP-554)."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def sasl_name(self) -> str:
+        return self.name.replace("_", "-")
+
+    @property
+    def digest(self) -> str:
+        """Its name in hashlib."""
+        return self.name.removeprefix("SCRAM_").replace("_", "").lower()
+
+
+HASHES = {mechanism.sasl_name: mechanism.digest for mechanism in ScramMechanism}
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384  # that a server keeps, as Kafka's
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-TOKENS = {
-    "PLAIN": 1,
-    "SCRAM-SHA-256": 2,
-    "SCRAM-SHA-512": 2,
-    "OAUTHBEARER": 1,
-}  # of a client, until it is authenticated
+from coterie.authentication.credentials import HASHES
+
+TOKENS = {"PLAIN": 1, **dict.fromkeys(HASHES, 2), "OAUTHBEARER": 1}  # of a client, until it is authenticated
 MECHANISMS = tuple(TOKENS)

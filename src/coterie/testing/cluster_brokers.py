@@ -9,9 +9,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from coterie.authentication.credentials import ScramMechanism
 from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
-from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.cluster.access.acl_nodes import AclNodes
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
@@ -270,7 +271,7 @@ class ClusterBrokers:
         for change in changes:
             _, accepted = finish(first.clients.scram_credentials.checked([change]))
             for user, (_, kept) in accepted.items():
-                await first.client_entities.alter_credential(user, Mechanism(change.mechanism), kept)
+                await first.client_entities.alter_credential(user, ScramMechanism(change.mechanism), kept)
                 await self.until(lambda user=user, change=change: self._has_user(user, change.mechanism))  # type: ignore[misc]
 
     def _has_user(self, user: str, mechanism: int) -> bool:

@@ -18,11 +18,11 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from coterie.authentication.credentials import HASHES
+from coterie.authentication.credentials import HASHES, ScramMechanism
 from coterie.authentication.principal import Principal
 from coterie.authentication.scram import credential_of, salted
 from coterie.broker.broker import Broker
-from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.clients.users_file import line_of
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.turns import finish
@@ -59,7 +59,7 @@ def with_broker(given: dict[str, object], use: Use) -> None:
     async def go() -> None:
         broker = Broker(BrokerSettings(given))
         _, port = await broker.start()
-        for mechanism in Mechanism:
+        for mechanism in ScramMechanism:
             name = mechanism.sasl_name
             change = Credential("alice", mechanism, 4096, b"salt", salted(name, "secret", b"salt", 4096))
             finish(broker.clients.scram_credentials.altering([change]))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.clients.scram_credentials import Credential, Mechanism, ScramCredentials
+from coterie.authentication.credentials import ScramMechanism
+from coterie.broker.clients.scram_credentials import Credential, ScramCredentials
 from coterie.broker.requests.turns import finish
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.files.filesystem import MemoryFileSystem
@@ -25,7 +26,7 @@ from coterie.wire.messages.security.describe_user_scram_credentials import (
 )
 from tests.broker.connections.test_server import Client, broker
 
-SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
+SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 
 
 def upsert(user: str, mechanism: int = SHA_256, iterations: int = 4096, salted: bytes = b"p" * 32) -> Credential:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from coterie.authentication.credentials import ScramMechanism
 from coterie.authentication.scram import salted
-from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.requests.turns import finish
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.errors import KafkaError
@@ -39,7 +40,7 @@ def settings(broker: LocalBroker) -> Settings:
 
 
 def create_user(broker: LocalBroker) -> None:
-    change = Credential("user", Mechanism.SCRAM_SHA_256, 4096, b"salt", salted(SHA_256, "word", b"salt", 4096))
+    change = Credential("user", ScramMechanism.SCRAM_SHA_256, 4096, b"salt", salted(SHA_256, "word", b"salt", 4096))
     broker._call(lambda: finish(broker.broker.clients.scram_credentials.altering([change])))
 
 

@@ -9,27 +9,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 
-from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
+from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 
 _FILE = "scram_credentials.json"
-
-
-class Mechanism(IntEnum):
-    """Numbered as in Kafka's requests (KIP-554)."""
-
-    SCRAM_SHA_256 = 1
-    SCRAM_SHA_512 = 2
-
-    @property
-    def sasl_name(self) -> str:
-        """The name of the mechanism in SASL."""
-        return self.name.replace("_", "-")
 
 
 KeptCredential = dict[str, str | int]  # salt, stored_key and server_key in base64, iterations
@@ -72,10 +59,10 @@ class ScramCredentials:
     def users(self) -> list[str]:
         return list(self._by_user)
 
-    def iterations(self, user: str) -> dict[Mechanism, int]:
+    def iterations(self, user: str) -> dict[ScramMechanism, int]:
         """The iterations of each mechanism that the user has, by number; empty for a user without any."""
         kept = self._by_user.get(user, {})
-        return {m: int(kept[m.name]["iterations"]) for m in Mechanism if m.name in kept}
+        return {m: int(kept[m.name]["iterations"]) for m in ScramMechanism if m.name in kept}
 
     def credential(self, user: str, mechanism: str) -> ScramCredential | None:
         """What a login by a mechanism of SASL is checked by; None where the user has none of it."""
@@ -122,7 +109,7 @@ class ScramCredentials:
     def _check(self, change: Credential) -> None:
         if not change.user:
             raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the name of a user must not be empty")
-        if change.mechanism not in list(Mechanism):
+        if change.mechanism not in list(ScramMechanism):
             raise Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"there is no SCRAM mechanism {change.mechanism}")
         if change.salted_password is None:
             if change.mechanism not in self.iterations(change.user):
@@ -139,9 +126,9 @@ class ScramCredentials:
         by_user = dict(self._by_user)
         for change, kept in changes:
             credentials = dict(by_user.get(change.user, {}))
-            credentials.pop(Mechanism(change.mechanism).name, None)
+            credentials.pop(ScramMechanism(change.mechanism).name, None)
             if kept is not None:
-                credentials[Mechanism(change.mechanism).name] = kept
+                credentials[ScramMechanism(change.mechanism).name] = kept
             if credentials:
                 by_user[change.user] = credentials
             else:
@@ -156,7 +143,7 @@ def _kept(change: Credential) -> KeptCredential | None:
         return None
     from coterie.authentication.scram import credential_of  # with OpenSSL's digests: 1.5 ms of a start
 
-    name = Mechanism(change.mechanism).sasl_name
+    name = ScramMechanism(change.mechanism).sasl_name
     keys = credential_of(name, change.salted_password, change.salt, change.iterations)
     parts = {"salt": keys.salt, "stored_key": keys.stored_key, "server_key": keys.server_key}
     return {"iterations": keys.iterations} | {name: base64.b64encode(part).decode() for name, part in parts.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from coterie.authentication.credentials import MIN_ITERATIONS
+from coterie.authentication.credentials import MIN_ITERATIONS, ScramMechanism
 from coterie.authentication.scram import salted
 from coterie.client.admin.admin import Admin
 from coterie.client.errors import check
@@ -19,7 +19,7 @@ from coterie.wire.messages.security.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 
-NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # of the mechanisms in these requests
+NUMBERS = {mechanism.sasl_name: mechanism.value for mechanism in ScramMechanism}  # in these requests
 SALT_BYTES = 16
 
 

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
+from coterie.authentication.credentials import HASHES, MIN_ITERATIONS, ScramMechanism
 from coterie.authentication.scram import salted
-from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.clients.scram_credentials import Credential
 from coterie.client.security import Security
 from coterie.testing.security.certificates import AUTHORITY, KEYS, make_certificates
 
@@ -62,7 +62,7 @@ class LocalSecurity:
         """Of SCRAM, of each user."""
         credentials = []
         for user, password in (self._users or {}).items():
-            for mechanism in Mechanism:
+            for mechanism in ScramMechanism:
                 salt = secrets.token_bytes(16)
                 derived = salted(mechanism.sasl_name, password, salt, MIN_ITERATIONS)
                 credentials.append(Credential(user, mechanism, MIN_ITERATIONS, salt, derived))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from coterie.authentication.credentials import ScramMechanism
 from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.quotas import QUOTAS
-from coterie.broker.clients.scram_credentials import KeptCredential, Mechanism
+from coterie.broker.clients.scram_credentials import KeptCredential
 from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.requests.at_once import each_at_once
 from coterie.controller import nodes
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 V = TypeVar("V")
 _WHOLE = ("producer_byte_rate", "consumer_byte_rate", "connection_creation_rate")
 _PARTS = ("salt", "stored_key", "server_key", "iterations")  # of a credential, in Kafka's order
-_PART_NAMES = {Mechanism.SCRAM_SHA_256.name: "SCRAM-SHA-256", Mechanism.SCRAM_SHA_512.name: "SCRAM-SHA-512"}
+_PART_NAMES = {mechanism.name: mechanism.sasl_name for mechanism in ScramMechanism}
 
 
 class ClientEntities:
@@ -74,7 +75,7 @@ class ClientEntities:
         texts = {key: None if value is None else _text(key, value) for key, value in changes.items()}
         await self._alter(kind, name, texts)
 
-    async def alter_credential(self, user: str, mechanism: Mechanism, kept: KeptCredential | None) -> None:
+    async def alter_credential(self, user: str, mechanism: ScramMechanism, kept: KeptCredential | None) -> None:
         """Raises ZooKeeperError."""
         text = None if kept is None else ",".join(f"{part}={kept[part]}" for part in _PARTS)
         await self._alter(nodes.USERS_KIND, nodes.sanitized(user), {_PART_NAMES[mechanism.name]: text})

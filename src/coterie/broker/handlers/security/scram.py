@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.authentication.credentials import ScramMechanism
+from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.handlers.administration.cluster_responses import refreshed, refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.at_once import each_at_once
@@ -84,7 +85,7 @@ async def _alter_in_cluster(broker: ClientServices, entities: ClientEntities, ch
     async def alter(user: str) -> None:
         change, kept = accepted[user]
         try:
-            await entities.alter_credential(user, Mechanism(change.mechanism), kept)
+            await entities.alter_credential(user, ScramMechanism(change.mechanism), kept)
         except ZooKeeperError as error:
             results[user] = refusal_of(error)
 
