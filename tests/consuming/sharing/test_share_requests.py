@@ -402,3 +402,58 @@ def test_a_broker_that_leads_nothing_after_its_failure_is_no_deadline() -> None:
     assert peer.machine.next_deadline_ms() is None
     peer.leads({T0: 1}, epoch=2)
     assert [each.node_id for each in peer.run()] == [1], "it is asked again where it leads again"
+
+
+def _without_partitions(*acknowledged: int, buffered: bool = False) -> SharePeer:
+    """Broker 1 has a session and leads nothing any more; the request that says so is under way."""
+    peer = SharePeer()
+    peer.with_session(T0)
+    if buffered:
+        peer.machine.want()
+        peer.run()
+        peer.fetched(part(T0, [(0, 0, 1)], batch(0, 1)))
+    peer.leads({T0: 2}, epoch=1)
+    peer.machine.want([peer.acks(T0, *acknowledged)] if acknowledged else [])
+    assert {each.node_id for each in peer.run()} == {1, 2}
+    return peer
+
+
+def test_the_session_at_a_broker_that_leads_nothing_any_more_is_closed() -> None:
+    """testCloseSessionWhenNoSharePartitions"""
+    peer = _without_partitions()
+    peer.fetched(part(T0))
+    (sent,) = peer.run()
+    assert isinstance(sent.request, ShareAcknowledgeRequest)
+    assert (sent.node_id, sent.request.share_session_epoch, named(sent.request)) == (1, -1, [])
+    peer.acknowledged()
+    assert peer.run() == []
+    peer.leads({T0: 1}, epoch=2)
+    peer.fetched(part(T0), node=2)
+    assert [(each.node_id, each.request.share_session_epoch) for each in peer.run()] == [(1, 0), (2, 1)]
+
+
+def test_no_session_is_closed_while_records_of_it_are_buffered() -> None:
+    """testDoesNotCloseSessionWhileRecordsBuffered"""
+    peer = _without_partitions(buffered=True)
+    peer.fetched(part(T0))
+    assert peer.run() == []
+    peer.machine.buffered.clear()
+    (sent,) = peer.run()
+    assert (sent.node_id, sent.request.share_session_epoch) == (1, -1)
+
+
+def test_no_session_is_closed_while_acknowledgements_wait_for_it() -> None:
+    """testDoesNotCloseSessionWhileAcknowledgementsPending"""
+    peer = _without_partitions(0)
+    peer.machine.commit([peer.acks(T0, 1)], 60_000)
+    peer.fetched(part(T0))
+    (sent,) = peer.run()
+    assert (sent.request.share_session_epoch, named(sent.request)) == (2, [("t", 0, [(1, 1, [1])])])
+    assert peer.run() == []
+    peer.acknowledged((T0, _E.REQUEST_TIMED_OUT))
+    assert peer.run() == [], "they are sent once more after a pause, in the same session"
+    (sent,) = peer.run(100)
+    assert sent.request.share_session_epoch == 3
+    peer.acknowledged((T0, _E.NONE))
+    (sent,) = peer.run()
+    assert sent.request.share_session_epoch == -1
