@@ -159,7 +159,7 @@ REFUSALS = {
     ("requested", "open"): "submitted twice",
     ("requested", "answered"): "used before",
     ("answer", "new"): "never submitted",
-    ("answer", "answered"): "answered twice",
+    ("answer", "answered"): "had two responses",
 }
 
 

@@ -84,7 +84,7 @@ def assign_server_range(members: Sequence[TargetMember], topics: Mapping[bytes, 
     return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
 
 
-# In the order of group.consumer.assignors' default: the first is that of members that ask for none.
+# In the order of group.consumer.assignors' default: the first is that of members that request none.
 SERVER_ASSIGNORS: dict[str, ServerAssignor] = {"uniform": assign_uniform, "range": assign_server_range}
 
 

@@ -61,7 +61,7 @@ class AclOperation(IntEnum):
 
 
 _O = AclOperation
-# What each kind of resource can be asked for (Kafka's AclEntry.supportedOperations).
+# What can be requested of each kind of resource (Kafka's AclEntry.supportedOperations).
 OPERATIONS_OF: dict[AclResourceType, tuple[AclOperation, ...]] = {
     AclResourceType.TOPIC: (
         _O.READ,

@@ -141,7 +141,7 @@ def _follow_view(
 
 
 def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> ClusterTransactions:
-    """The broker's transaction coordinator, with what asks those of others."""
+    """The broker's transaction coordinator, with what sends requests to those of others."""
     view, timeout_ms = node.cluster, member.config.replica_socket_timeout_ms
 
     def address(broker: int) -> Address | None:

@@ -72,8 +72,8 @@ class Question:
 
 @dataclass(slots=True)
 class Story:
-    """Questions in a row, on names of their own. ``strict``: the rest is not asked after the first difference,
-    nor after a request that the sides answered otherwise as known."""
+    """Questions in a row, on names of their own. ``strict``: the rest is left out after the first difference,
+    nor after a request to which the sides responded otherwise as known."""
 
     name: str
     questions: list[Question] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Story:
 
     def after(self, at: int) -> Story | None:
         """The questions behind that one as a story of their own: all that are about nothing themselves come first again. None
-        where nothing is left to ask."""
+        where no question is left."""
         before = [question for question in self.questions[:at] if not any(question.covers)]
         rest = self.questions[at + 1 :]
         return Story(self.name, before + rest, self.strict) if any(any(q.covers) for q in rest) else None

@@ -53,7 +53,7 @@ class RecordedStory:
     responses: list[list[Tree]] = field(default_factory=list)
 
     def drop_without_response(self) -> None:
-        """Takes out the questions that Kafka never answered in time."""
+        """Takes out the questions to which Kafka never responded in time."""
         responded = [n for n, responses in enumerate(self.responses) if responses]
         self.story.questions = [self.story.questions[n] for n in responded]
         self.responses = [self.responses[n] for n in responded]
@@ -101,7 +101,7 @@ NOT_COMPARED = {
     "client_host": "how a broker writes an address is its own affair",
     "error_message": "a text for people, or none",
     "batch_index_error_message": "the same",
-    "CreateTopics.topics[].configs": "which settings a broker has is asked by DescribeConfigs",
+    "CreateTopics.topics[].configs": "which settings a broker has is a question of DescribeConfigs",
 }
 
 

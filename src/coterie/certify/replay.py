@@ -1,8 +1,8 @@
-"""A recording's stories asked of another broker, and what it answered otherwise.
+"""A recording's stories put to another broker, and what it responded otherwise.
 
 A response holds when it is one of Kafka's recorded responses. Where it does not, the request is sent again until it holds
 or `PATIENCE_S` are over, where the request only reads or the response says "not yet": another broker may be as slow to
-agree with itself as Kafka is. After the first difference the rest of a rule is not asked, since it builds on it.
+agree with itself as Kafka is. After the first difference the rest of a rule is left out, since it builds on it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CannotCertify(RuntimeError):
 
 @dataclass(slots=True)
 class DifferingResponse:
-    """A question that the broker answered otherwise. ``kafka`` is the recorded response nearest to it."""
+    """A question to which the broker responded otherwise. ``kafka`` is the recorded response nearest to it."""
 
     question: Question
     response: Tree
@@ -119,7 +119,7 @@ async def certify(
     """Runs every story on the broker. Raises CannotCertify, and KafkaError without a broker at the address."""
     certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
     certificate.served, node_id = await _look_at(address, security)
-    with contextlib.suppress(KafkaError):  # the rules show what the broker answers otherwise
+    with contextlib.suppress(KafkaError):  # the rules show what the broker returns otherwise
         await until_the_coordinator_has_loaded(address, security)
     numbered, base_ms = enumerate(recording.stories), int(time.time()) * 1000
 

@@ -29,7 +29,10 @@ REPLICAS = frozenset({"replica_nodes", "isr_nodes"})
 CLUSTERS = frozenset({"cluster_id"})
 FOLDERS = frozenset({"log_dir"})
 NOT_TIMES = frozenset({"throttle_time_ms"})
-LATE_SETTING = ("INVALID_RECORD", "POLICY_VIOLATION")  # the setting reaches Kafka's log after AlterConfigs is answered
+LATE_SETTING = (
+    "INVALID_RECORD",
+    "POLICY_VIOLATION",
+)  # the setting reaches Kafka's log after the response to AlterConfigs
 NOT_YET = (
     "CONCURRENT_TRANSACTIONS",
     "COORDINATOR_LOAD_IN_PROGRESS",

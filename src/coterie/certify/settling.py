@@ -1,7 +1,7 @@
-"""A request whose effect comes after its response: the judge waits for the effect before it asks on.
+"""A request whose effect comes after its response: the judge waits for the effect before it goes on.
 
-Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
-controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
+Kafka responds to EndTxn when the transaction's end is decided, and writes its markers then; it responds to DeleteTopics when
+its controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
 brokers already know it, and resolves a regular expression once it has responded to the heartbeat that brings it. It has the
 share partitions of a group initialized, and creates the internal topics of a streams group, once it has responded.
 """
@@ -54,12 +54,12 @@ METADATA_VERSION = 4  # the first that creates nothing
 HEARTBEAT_VERSION = 0
 DESCRIBE_VERSION = 0  # of ConsumerGroupDescribe and DescribeShareGroupOffsets
 MISSING_INTERNAL_TOPICS = 3  # a status of StreamsGroupHeartbeat
-CREATE_VERSION = 4  # of CreateTopics, which asks the controller
+CREATE_VERSION = 4  # of CreateTopics, which goes to the controller
 
 
 async def settle(connection: Connection, request: Message, version: int, response: Struct) -> None:
-    """Returns when the effect of this answered request is there, at the latest after `SETTLED_WITHIN_S`. Raises KafkaError
-    when the broker is gone."""
+    """Returns when the effect of this request is there after its response, at the latest after `SETTLED_WITHIN_S`. Raises
+    KafkaError when the broker is gone."""
     if isinstance(request, EndTxnRequest) and isinstance(response, EndTxnResponse) and not response.error_code:
         await _until(lambda: _has_ended(connection, request, version))
     elif isinstance(response, DeleteTopicsResponse):

@@ -47,7 +47,7 @@ LEARNED = {
     ("DescribeLogDirs", "log_dir"): "folder",
     ("DescribeCluster", "cluster_id"): "cluster",
 }
-# Lists of everything that a broker has: what is neither this story's nor asked for is left out.
+# Lists of everything that a broker has: what is neither this story's nor requested is left out.
 WHOLE_BROKER = frozenset(
     {
         ("ListGroups", "groups"),
@@ -225,14 +225,14 @@ class StorySide:
             for one in item if isinstance(item, list) else (item,):
                 if isinstance(one, Struct):
                     self._learn(question, one, version, named)
-        if topic and topic_id and not _failed(value):  # a refused DeleteTopics repeats what it was asked
+        if topic and topic_id and not _failed(value):  # a refused DeleteTopics repeats the request
             name = f"topic id of {self._text(topic)}"
             self._real[name] = topic_id
             self._symbol.setdefault(topic_id, name)
 
     def _name(self, symbol: str, value: Any) -> None:
         if symbol.startswith("session@"):
-            self._sessions.add(value)  # each, where the question is asked again and again
+            self._sessions.add(value)  # each, where the question is repeated
         self._real[symbol] = value
         self._symbol.setdefault((symbol.partition("@")[0], value), symbol)
 

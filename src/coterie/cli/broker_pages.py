@@ -39,7 +39,7 @@ def http_pages(http: str | None, names: tuple[str, ...], *, allow_changes: bool)
 
 async def serve_http(broker: Broker, pages: HttpPages) -> bool:
     """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used. On loopback
-    with the console: elsewhere that asks for TLS, which `coterie console` has. Its clients need a listener without TLS and
+    with the console: elsewhere that requires TLS, which `coterie console` has. Its clients need a listener without TLS and
     SASL."""
     from coterie.broker.web.http import HttpServer
 

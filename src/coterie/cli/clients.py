@@ -23,7 +23,7 @@ Examples:
   coterie clients anna
 
 \b
-Clients push once a subscription asks them to, as by Apache Kafka's tool:
+Clients push once there is a subscription for them, as by Apache Kafka's tool:
   kafka-client-metrics --alter --name all --metrics '*' --interval 5000
 """
 )

@@ -22,7 +22,7 @@ Examples:
   coterie users remove alice
 
 \b
-The password is asked for, or read from the first line of standard input. A file is for the broker's setting
+The password is prompted for, or read from the first line of standard input. A file is for the broker's setting
 coterie.sasl.users.file; it has salted passwords, and its owner alone can read it.
 """
 

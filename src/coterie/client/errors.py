@@ -172,7 +172,7 @@ class CommitFailedError(RejoinNeededError):
 
 
 class PartitionsLostError(RejoinNeededError):
-    """What an iterator has handed out is of ``partitions`` that the member has lost: it did not ask for the next record within
+    """What an iterator has handed out is of ``partitions`` that the member has lost: it did not request the next record within
     max.poll.interval.ms, or the coordinator did not hear of it for session.timeout.ms. Records since the last commit are handed
     out again, to this member or another. ``code`` is UNKNOWN_MEMBER_ID."""
 
@@ -181,7 +181,7 @@ class PartitionsLostError(RejoinNeededError):
     def __init__(self, partitions: Collection[TopicPartition]) -> None:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))
         text = f"{names} may have another owner now, and records since the last commit are handed out again"
-        why = "no record was asked for within max.poll.interval.ms, or no heartbeat arrived within the session timeout"
+        why = "no record was requested within max.poll.interval.ms, or no heartbeat arrived within the session timeout"
         super().__init__(ErrorCode.UNKNOWN_MEMBER_ID, f"{text}: {why}; iterate again to join again")
         self.partitions = frozenset(partitions)
 

@@ -12,7 +12,7 @@ from coterie.client.errors import KafkaError
 from coterie.wire.errors import ErrorCode
 
 FEWEST_ITERATIONS = 4096
-MOST_ITERATIONS = 1_000_000  # a server that asks for more would keep us busy
+MOST_ITERATIONS = 1_000_000  # a server that requests more would keep us busy
 MOST_DIGITS = len(str(MOST_ITERATIONS))
 
 

@@ -1,1 +1,1 @@
-"""Ring 4: what people look at. Dictionaries in, pages out; nothing here asks a broker."""
+"""Ring 4: what people look at. Dictionaries in, pages out; nothing here sends a request."""

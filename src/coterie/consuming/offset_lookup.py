@@ -1,8 +1,8 @@
-"""The offsets of timestamps, -1 the end and -2 the start, from the leader of each partition (ListOffsets): which leaders are
-asked, what is asked again and when, how it ends (Kafka's OffsetFetcher.fetchOffsetsByTimes).
+"""The offsets of timestamps, -1 the end and -2 the start, from the leader of each partition (ListOffsets): which leaders
+receive requests, what is requested again and when, how it ends (Kafka's OffsetFetcher.fetchOffsetsByTimes).
 
-A round asks every leader of what is still missing. What fails by an error that may pass is asked for again after a pause
-(KIP-580), from the leader that new metadata names; what was answered is kept. A partition's error passes, whatever it is,
+A round has a request for every leader of what is still missing. What fails by an error that may pass is requested again after a
+pause (KIP-580), from the leader that new metadata names; what was returned is kept. A partition's error passes, whatever it is,
 unless it is one of LASTING (Kafka's OffsetFetcherUtils.handleListOffsetResponse).
 """
 

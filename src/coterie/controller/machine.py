@@ -180,7 +180,7 @@ class ControllerMachine(SessionScript):
         if not is_mine:
             yield from self._make_epoch_node()
         held: Znode = yield from self.perform(Read(nodes.CONTROLLER_EPOCH))
-        if is_mine:  # the transaction of a lost answer; nobody can have written since
+        if is_mine:  # the transaction of a lost response; nobody can have written since
             return int(held.data), held.version
         epoch = int(held.data) + 1
         own = Create(nodes.CONTROLLER, nodes.controller(self.config.broker_id, self.now_ms))

@@ -34,9 +34,9 @@ class LeaderAndIsr(ControlRequest):
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata(ControlRequest):
-    """UpdateMetadata: what the broker answers clients with. ``live``: the brokers of the cluster and their registrations. A
-    leader LEADER_DURING_DELETE: the partition goes. ``offline``: the replicas whose broker is down or shuts down, or whose log
-    directory has failed, of the partitions that have some."""
+    """UpdateMetadata: the state from which the broker responds to clients. ``live``: the brokers of the cluster and their
+    registrations. A leader LEADER_DURING_DELETE: the partition goes. ``offline``: the replicas whose broker is down or shuts
+    down, or whose log directory has failed, of the partitions that have some."""
 
     live: Mapping[int, str]
     states: Mapping[TopicPartition, PartitionState]

@@ -55,7 +55,7 @@ class TopicsDeleted:
 @dataclass(frozen=True, slots=True)
 class RegexesResolved:
     """The response to `Outcome.resolve`: the topics of each regular expression, in the metadata of ``version``. Without any:
-    the lookup failed, and a later heartbeat asks again."""
+    the lookup failed, and a later heartbeat requests it again."""
 
     group_id: str
     topics: Mapping[str, frozenset[str]]

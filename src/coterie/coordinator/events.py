@@ -54,7 +54,7 @@ class MemberRejoined:
 
 @value
 class StaticMemberReplaced:
-    """A restarted static member takes its old place under a new member id. ``token`` None: already answered."""
+    """A restarted static member takes its old place under a new member id. ``token`` None: already responded to."""
 
     old_member_id: str
     member: Member

@@ -1,6 +1,6 @@
 """The values that enter and leave the core: the circumstances of a command, and its results.
 
-The order is the contract: decide -> append -> commit -> answer once durable.
+The order is the contract: decide -> append -> commit -> respond once durable.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CoordinatorConfig:
     sync_timeout_enabled: bool = True
     # Off: Kafka before 4, where the departure of a pending id from a settled group starts no rebalance.
     pending_leave_rebalances: bool = True
-    # Of groups of the consumer protocol (KIP-848). The first assignor is that of members that ask for none.
+    # Of groups of the consumer protocol (KIP-848). The first assignor is that of members that request none.
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2**31 - 1
@@ -98,7 +98,7 @@ class Outcome:
 
     ``resolve`` are regular expressions whose topics the driver is to look up and submit as `RegexesResolved`.
 
-    ``initialize`` asks the share coordinator for states of partitions; `StatesInitialized` is submitted with the result.
+    ``initialize`` requests states of the share coordinator for of partitions; `StatesInitialized` is submitted with the result.
 
     ``internal_topics`` are created by the driver before it responds: their errors go into the response.
 

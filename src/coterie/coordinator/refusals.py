@@ -47,9 +47,9 @@ _WITHOUT_A_GROUP = (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOU
 
 def refuse(command: Command, code: ErrorCode, message: str | None = None, group: GroupOffsets | None = None) -> Message:
     """The response to a command that is refused with ``code``, by ``group`` where it was that. COORDINATOR_LOAD_IN_PROGRESS is
-    answered to a Heartbeat as NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does. To a
+    returned to a Heartbeat as NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does. To a
     JoinGroup a group of another kind with members names no member id, as Kafka's GroupMetadataManager, which throws
-    there what it answers for others."""
+    there what it returns to others."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = _WHILE_LOADING.get(type(command), code)
     if isinstance(command, JoinGroupRequest) and isinstance(group, ConsumerGroup | StreamsGroup) and group.members:

@@ -1,6 +1,6 @@
 """One partition of `__consumer_offsets`: its groups, and the door through which they are reached.
 
-The driver appends and answers, by way of a `WriteQueue`; the shard never does either.
+The driver appends and responds, by way of a `WriteQueue`; the shard never does either.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 
 @dataclass(slots=True)
 class Decision:
-    """Computed, not yet kept: the records to append first, and what to commit and answer after."""
+    """Computed, not yet kept: the records to append first, and what to commit and respond after."""
 
     group: AnyGroup
     now_ms: int

@@ -1,5 +1,5 @@
 """A member of the demo's group `crew`, a process of its own. Writes down every stretch of records it was given, before
-it asks for more: what a killed member had read is known afterwards."""
+it requests more: what a killed member had read is known afterwards."""
 
 from __future__ import annotations
 

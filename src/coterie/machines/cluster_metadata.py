@@ -1,5 +1,5 @@
 """A cluster as its clients know it (Kafka's Metadata and the coordinators that its clients look up): brokers, leaders,
-coordinators, whom to ask next and what. No IO: drivers send the requests and pass the responses in."""
+coordinators, and the next request with its broker. No IO: drivers send the requests and pass the responses in."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ClusterMetadata:
             self._features_epoch = epoch
             self.transaction_version = levels.get("transaction.version", 0)
 
-    # -- what to ask ----------------------------------------------------------------------------------------------------
+    # -- what to request ------------------------------------------------------------------------------------------------
 
     def topics_to_look_up(self, names: Iterable[str], now_ms: float) -> list[str]:
         """The topics that are unknown or had an error; all of them once the metadata is too old."""
@@ -93,7 +93,7 @@ class ClusterMetadata:
         return FindCoordinatorRequest(key, kind, [key])
 
     def addresses(self, bootstrap: Sequence[Address]) -> list[Address]:
-        """The brokers to ask, in this order: as the cluster named them last, then the bootstrap servers."""
+        """The brokers to try, in this order: as the cluster named them last, then the bootstrap servers."""
         return list(dict.fromkeys([*self._brokers.values(), *bootstrap]))
 
     # -- responses ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """A machine written as a course of steps: a generator yields an effect and is resumed with its result.
 
-For protocols that one party runs from top to bottom, waiting for each answer: the code then reads as the protocol does.
+For protocols that one party runs from top to bottom, waiting for each result: the code then reads as the protocol does.
 There is no IO here and no clock: the driver carries the effects out and passes the time in.
 
     machine.next(now_ms) -> an effect to carry out, or None     (one effect is out at a time)
@@ -51,19 +51,19 @@ class ScriptMachine:
 
     def respond(self, value: Any = None) -> None:
         """The effect that is out was carried out."""
-        assert self._out, "nothing was asked"
+        assert self._out, "nothing was requested"
         self._out, self._came = False, (value, None)
 
     def refuse(self, error: Exception) -> None:
         """The effect that is out came to nothing."""
-        assert self._out, "nothing was asked"
+        assert self._out, "nothing was requested"
         self._out, self._came = False, (None, error)
 
     def nudge(self) -> None:
         self._nudged = True
 
     def next_deadline_ms(self) -> int | None:
-        """When `next` should be asked again though nothing happened, at once if it is finished; None: not by itself."""
+        """When `next` should be called again though nothing happened, at once if it is finished; None: not by itself."""
         if self.finished:
             return self.now_ms
         if self._out:

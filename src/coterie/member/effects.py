@@ -1,4 +1,4 @@
-"""What a member asks of its driver: each effect is returned once, carried out, and reported back."""
+"""What a member requests of its driver: each effect is returned once, carried out, and reported back."""
 
 from __future__ import annotations
 

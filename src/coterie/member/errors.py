@@ -33,7 +33,7 @@ _REMEDIES = {
 
 def leave_refusal(response: LeaveGroupResponse) -> ErrorCode:
     """What went wrong with our leaving: the error of the whole, or of our one entry. A response that names several members
-    is one that we did not ask for."""
+    is one that was not requested."""
     if response.error_code or not response.members:
         return error_of(response.error_code)
     if len(response.members) > 1:
@@ -42,5 +42,5 @@ def leave_refusal(response: LeaveGroupResponse) -> ErrorCode:
 
 
 def remedy_for(code: ErrorCode) -> Remedy:
-    """What that answer to a join, sync or heartbeat calls for; an error listed nowhere is for the caller."""
+    """What that response to a join, sync or heartbeat calls for; an error listed nowhere is for the caller."""
     return _REMEDIES.get(code, Remedy.GIVE_UP)

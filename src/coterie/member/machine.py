@@ -1,6 +1,6 @@
 """A member of a group: what it must do next, given what happened. No clock, no socket, no callbacks.
 
-A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are
+A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and calls `next` for effects until there are
 none; it carries each effect out and reports back. The same machine runs in the asyncio consumer and in the laboratory.
 
 As in the coordinator, an input leads to a decision (`decision`): events, which `replay` alone turns into the next state,
@@ -118,7 +118,7 @@ class MemberMachine:
         self._decide(subscription.decide_subscribe, topics, now_ms)
 
     def polled(self, now_ms: int) -> None:
-        """The user asked for records: a sign of life."""
+        """The user requested records: a sign of life."""
         decision = MemberDecision(self.config, self.state)  # as `_decide`, written out since it comes with every poll
         subscription.decide_polled(decision, now_ms)
         self._keep(decision)

@@ -62,7 +62,7 @@ class _Commit:
 
 class GroupLags:
     """Of every group that is seen; the offsets that a group had before are read once, many groups in a request. ``rate``:
-    the observation's own, which bounds all that one observer asks of a cluster."""
+    the observation's own, which bounds all that one observer requests of a cluster."""
 
     def __init__(self, client: dict[str, Any], rate: RequestRate) -> None:
         self._rate = rate
@@ -176,7 +176,7 @@ class GroupLags:
             yield from self.of(group)
 
     def of(self, group: str) -> Iterator[GroupLag]:
-        """Of one group. A commit may be newer than the end that was asked for: then there is no lag."""
+        """Of one group. A commit may be newer than the end that was requested: then there is no lag."""
         at_ms = now_ms()
         for tp, commit in self._committed.get(group, {}).items():
             end = self._ends.get(tp)

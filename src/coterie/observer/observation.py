@@ -51,7 +51,7 @@ class ClusterObservation:
         self._client, self._write, self._notice = client, write, notice
         self._groups, self._logs = frozenset(groups), list(server_logs)
         self._from_beginning, self._requests_per_s = from_beginning, requests_per_s
-        self.rate = RequestRate(requests_per_s)  # of all that is asked of the cluster
+        self.rate = RequestRate(requests_per_s)  # of all requests to the cluster
         self.machine = GroupObserver(reads_logs=bool(self._logs))
         self.listeners: list[Callable[[Sight], None]] = []  # of each sight
         self.is_tailing = False  # what is written to `__consumer_offsets` from now on is seen

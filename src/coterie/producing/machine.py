@@ -120,7 +120,7 @@ class ProducerMachine:
         self._leaders.look_up_ended(is_waiting, now_ms, jitter)
 
     def identified(self, producer: ProducerIdAndEpoch, now_ms: float) -> None:
-        """The producer id and epoch that `GetProducerId` asked for."""
+        """The producer id and epoch that `GetProducerId` requested."""
         self.accumulator.is_changed = True
         self.identity.current = producer
         self._producer_id.succeeded()

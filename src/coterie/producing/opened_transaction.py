@@ -14,7 +14,7 @@ ABORTED = ProduceFailure(
 
 
 class OpenedTransaction(Protocol):
-    """What the machine asks before it sends a batch."""
+    """What the machine requires before it sends a batch."""
 
     @property
     def transactional_id(self) -> str:

@@ -18,7 +18,7 @@ class CurrentProducer:
 
     def bump(self, before: ProducerIdAndEpoch) -> None:
         """A partition has a gap in the sequence of ``before`` and goes on under the next epoch, or after the last one under
-        another producer id; where another partition has bumped already, under that. The broker is not asked for the epoch:
+        another producer id; where another partition has bumped already, under that. The epoch is not requested from the broker:
         it returns a new producer id to InitProducerId without transactional id (KIP-360)."""
         if self.current == before:
             producer_id, epoch = before

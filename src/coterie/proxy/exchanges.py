@@ -1,4 +1,4 @@
-"""The requests of a connection that wait for their responses, in order: Kafka answers in the order of the requests."""
+"""The requests of a connection that wait for their responses, in order: Kafka responds in the order of the requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Exchanges:
         self.tokens_left = TOKENS.get(handshake.mechanism, _EVERY_TOKEN)
 
     def responded(self, correlation_id: int) -> Exchange | None:
-        """The exchange whose response begins; None for one that no request has asked for, and for a SASL token. Earlier
+        """The exchange whose response begins; None for one that no request precedes, and for a SASL token. Earlier
         requests that the broker passed over have none any more."""
         if self._tokens_waiting and not self.waiting:
             self._tokens_waiting -= 1

@@ -2,7 +2,7 @@
 
 There are the endpoints of leaders that have moved (KIP-951). The size of the frame is sent by then: other addresses take the
 same number of bytes, filled up by a tagged field that no client knows (KIP-482), or, where they are longer, the field is left
-out and the client asks for the metadata.
+out and the client requests the metadata.
 """
 
 from __future__ import annotations

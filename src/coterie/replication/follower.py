@@ -45,7 +45,7 @@ class Follower:
         self.state, self.truncates, self.is_fenced, self._due_ms, self._under_way = state, True, False, 0, None
 
     def next_request(self, now_ms: int) -> Request | None:
-        """None while one is under way, the back-off lasts, or there is nobody to ask."""
+        """None while one is under way, the back-off lasts, or there is no leader to reach."""
         if self._under_way is not None or self.is_fenced or self.leader < 0 or now_ms < self._due_ms:
             return None
         if self.truncates and self.log.epochs.latest == UNDEFINED_EPOCH:

@@ -1,4 +1,4 @@
-"""The data of replication: what the controller decides of a partition, and what replicas ask each other."""
+"""The data of replication: what the controller decides of a partition, and what replicas request of each other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ReplicationConfig:
 
 
 class ReplicaError(Enum):
-    """Kafka's error codes, by name, that replicas answer with."""
+    """Kafka's error codes, by name, that replicas return."""
 
     UNKNOWN_SERVER_ERROR = -1
     NOT_LEADER_OR_FOLLOWER = 6

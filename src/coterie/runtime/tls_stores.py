@@ -115,7 +115,7 @@ def _load_pem(context: ssl.SSLContext, text: str, password: str | None, source: 
         raise StoreError(f"{source} has no private key")
     with _as_file(text) as path:
         try:
-            # A password for a key without one is ignored; without it OpenSSL would ask the terminal.
+            # A password for a key without one is ignored; without it OpenSSL would prompt on the terminal.
             context.load_cert_chain(path, password=lambda: password or "")
         except (OSError, ssl.SSLError, ValueError) as error:
             raise StoreError(f"the key and certificates of {source} cannot be used: {_reason(error)}") from error

@@ -71,7 +71,7 @@ def connect(
             hosts=address, timeout=timeout_s, connection_retry=retries, auth_data=auth, logger=_quiet()
         )
         client.start(connection_timeout_ms / 1000)
-    except Exception as error:  # kazoo has a kind of its own for each way of not answering
+    except Exception as error:  # kazoo has a kind of its own for each way of not responding
         if client is not None:
             client.close()
         text = f"no ZooKeeper answers at {address} within {connection_timeout_ms} ms; is HOST:PORT right, and is it up?"

@@ -79,7 +79,7 @@ def _bounds(partition: SharePartition, fetch_offset: int, max_records: int, last
 
 
 def _archive_compacted(partition: SharePartition, fetch_offset: int, first: int) -> None:
-    """What the log was asked for and has no longer: it begins later than the fetch offset."""
+    """What was requested of the log and is no longer there: it begins later than the fetch offset."""
     if partition.in_flight and fetch_offset < first:
         partition.delete(fetch_offset, first - 1)
 

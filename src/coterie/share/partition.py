@@ -7,7 +7,7 @@ archived (`states.TRANSITIONS`). The window is bounded, so a stuck record holds 
 `group.share.partition.max.record.locks` others and never costs more memory than that.
 
 Rule. Nothing is acknowledged before it is written: a change is made in the window at once, marked with what was there
-`before`, and handed out as a `StateWrite`. `SharePartition.written` ends it: kept, or as it was. What no member asked for
+`before`, and handed out as a `StateWrite`. `SharePartition.written` ends it: kept, or as it was. What no member requested
 (a lock that expires) is not undone if its write fails, because to hold a lock without an owner would be worse.
 The start offset moves over settled records alone, and never back.
 

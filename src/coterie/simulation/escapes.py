@@ -1,7 +1,7 @@
 """The clock and the randomness of the standard library while a simulation runs, and what it refuses.
 
-Programs ask `time`, `random`, `secrets` and `uuid`; while the world runs, in its thread alone, these give the world's time
-and numbers of its seed. A module that imported one of the functions by name gets it too. `datetime.now` is C code that asks
+Programs call `time`, `random`, `secrets` and `uuid`; while the world runs, in its thread alone, these give the world's time
+and numbers of its seed. A module that imported one of the functions by name gets it too. `datetime.now` is C code that reads
 the real clock, and cannot be replaced: two runs of a seed whose traces differ show it.
 """
 
@@ -114,7 +114,7 @@ class Escapes:
             self._replace(of, name, made[id(real)])
         for module, name, real in by_name:
             self._replace(module, name, made[id(real)])
-        self._replace(uuid, "_generate_time_safe", None)  # uuid1: by the clock that is asked above
+        self._replace(uuid, "_generate_time_safe", None)  # uuid1: by the clock above
         self._replace(uuid, "_last_timestamp", None)
         state, seed = random.getstate(), self._rng.getrandbits(64)
         random.seed(seed)

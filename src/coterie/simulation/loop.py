@@ -37,7 +37,7 @@ CANCELLED_TIMERS = 100  # with fewer the heap keeps them
 
 
 class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
-    """``is_virtual`` is what a program may ask a loop for that has a stand-in for the passing of real time, as a thread.
+    """``is_virtual`` is what a program may read of a loop that has a stand-in for the passing of real time, as a thread.
     ``executor_s``: a function in a thread ends within this time."""
 
     is_virtual = True
@@ -74,14 +74,14 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
     # -- time -------------------------------------------------------------------------------------------------------------
 
     def time(self) -> float:
-        """The monotonic clock of the process that asks, in seconds."""
+        """The monotonic clock of the process that calls, in seconds."""
         process = CURRENT.get()
         return self.now_s if process is None else self.now_s * process.rate
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        """``when`` is of the clock of the process that asks."""
+        """``when`` is of the clock of the process that calls."""
         process = CURRENT.get()
         return self.call_at_world(when if process is None else when / process.rate, callback, *args, context=context)
 
@@ -220,7 +220,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         lines = [_where(task) for task in tasks[:LISTED_TASKS]]
         return "No task waits" if not lines else "Waiting tasks:\n  " + "\n  ".join(lines)
 
-    # -- what asyncio asks of a loop --------------------------------------------------------------------------------------
+    # -- what asyncio needs of a loop --------------------------------------------------------------------------------------
 
     def _process_events(self, event_list: object) -> None:
         """There are none but timers."""

@@ -128,7 +128,7 @@ class ClusteredBroker:
         await self.broker.stop()
 
     async def kill(self) -> None:
-        """As SIGKILL: nothing is answered, and ZooKeeper hears no more of it."""
+        """As SIGKILL: no response is sent, and ZooKeeper hears no more of it."""
         self.is_running = False
         member, self.broker.member = self.broker.member, None
         if self._session is not None:

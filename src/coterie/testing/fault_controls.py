@@ -66,14 +66,14 @@ class FaultControls(ABC):
     def fail(
         self, api: str, code: ErrorCode | str, *, times: int = 1, group: str | None = None, client_id: str | None = None
     ) -> FaultRule:
-        """The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name,
+        """The next so many requests of that API receive that code, such as ErrorCode.NOT_COORDINATOR or its name,
         and not carried out."""
         return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, error_code(code)))
 
     def lose_response(
         self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None
     ) -> FaultRule:
-        """The next so many requests of that API are carried out, and never answered."""
+        """The next so many requests of that API are carried out, and their responses never sent."""
         return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, lost=True))
 
     def delay(

@@ -1,7 +1,7 @@
 """What a test may do to requests on their way to the coordinator: hold them, fail them, count them.
 
 A rule names an API by Kafka's name (``JoinGroup``) and perhaps a group and a client; it stands before the broker's own
-handler, so that what is not touched is answered just as always.
+handler, so that what is not touched has its response just as always.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class InProcessZooKeeper:
         self.world.faults = NetworkFaults(min_delay_ms=0, max_delay_ms=0)
         self.server = ZooKeeperServer(self.world, TICK_MS)
         self._timer: asyncio.TimerHandle | None = None
-        self._context = contextvars.copy_context()  # its own: the timers are not of the broker that asked last
+        self._context = contextvars.copy_context()  # its own: the timers are not of the broker of the last request
         self.latency_s: Callable[[], float] = lambda: 0.0
 
     def _now_s(self) -> float:
@@ -52,7 +52,7 @@ class InProcessZooKeeper:
             self._timer = self.later(max(due_ms - self._now_ms(), 0) / 1000, self.advance)
 
     def later(self, pause_s: float, call: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
-        """By its own clock, and whether or not the broker that asks lives until then."""
+        """By its own clock, and whether or not the broker of the request lives until then."""
         return self._clock.run(partial(self._loop.call_later, pause_s, call, *arguments, context=self._context))
 
     def apply(self, operation: Operation) -> object:

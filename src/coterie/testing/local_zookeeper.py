@@ -81,7 +81,7 @@ class LocalZooKeeper:
         self.stop()
         if has_ended:
             raise RuntimeError(f"ZooKeeper did not start: {log.read_text(errors='replace')[-2000:].strip() or log}")
-        raise RuntimeError(f"ZooKeeper did not answer within {START_S:g} s; its log is {log}")
+        raise RuntimeError(f"ZooKeeper did not respond within {START_S:g} s; its log is {log}")
 
     def stop(self) -> None:
         """In order, so that its log is whole; by force after 20 s."""
@@ -106,8 +106,8 @@ class LocalZooKeeper:
 
 
 def is_serving(port: int) -> bool:
-    """Whether the ZooKeeper at ``port`` of the loopback interface opens sessions. Between its bind and that it answers ``srvr``
-    by "not currently serving requests", and leaves some of the clients that ask for a session without any answer."""
+    """Whether the ZooKeeper at ``port`` of the loopback interface opens sessions. Between its bind and its first response to
+    ``srvr`` by "not currently serving requests", and leaves some of the clients that request a session without any response."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as connection:
         connection.sendall(b"srvr")
         return connection.makefile("rb").readline().startswith(b"Zookeeper version")

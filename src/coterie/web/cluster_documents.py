@@ -26,7 +26,7 @@ class ClusterDocuments:
         self._opened: tuple[Admin, Cluster] | None = None
 
     def _open(self) -> tuple[Admin, Cluster]:
-        """The connections of the documents before, or new ones: pages ask every second."""
+        """The connections of the documents before, or new ones: pages send a request each second."""
         if self._opened is None:
             self._opened = Admin(self._settings), Cluster(client_settings(self._settings))
         return self._opened

@@ -1,4 +1,4 @@
-"""The feed of a console in a broker's own process: the broker hands its events, and shows a group when it is asked."""
+"""The feed of a console in a broker's own process: the broker hands its events, and shows a group on request."""
 
 from __future__ import annotations
 

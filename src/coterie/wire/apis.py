@@ -150,7 +150,7 @@ CLUSTER_APIS: dict[int, Api] = {
 
 API_NAMES = {key: api.name for key, api in {**APIS, **CLUSTER_APIS}.items()}
 
-# GetTelemetrySubscriptions and PushTelemetry: a client that sees them asks for a subscription, and again at each interval.
+# GetTelemetrySubscriptions and PushTelemetry: a client that sees them requests a subscription, and again at each interval.
 _TELEMETRY = frozenset({71, 72})
 
 

@@ -41,8 +41,8 @@ class ErrorCode(IntEnum):
     NOT_COORDINATOR = 16, True, "this broker is not the coordinator of that group"
     INVALID_TOPIC_EXCEPTION = 17, False, "the topic name is not valid, or the topic is internal"
     RECORD_LIST_TOO_LARGE = 18, False, "the batch is larger than the segment size"
-    NOT_ENOUGH_REPLICAS = 19, True, "fewer replicas are in sync than the topic asks for"
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, True, "written to fewer replicas than the topic asks for"
+    NOT_ENOUGH_REPLICAS = 19, True, "fewer replicas are in sync than the topic requires"
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, True, "written to fewer replicas than the topic requires"
     INVALID_REQUIRED_ACKS = 21, False, "acks must be -1, 0 or 1"
     ILLEGAL_GENERATION = 22, False, "the generation is not the group's current one"
     INCONSISTENT_GROUP_PROTOCOL = 23, False, "the protocol type or protocols do not fit those of the group"
@@ -138,7 +138,7 @@ class ErrorCode(IntEnum):
     STALE_MEMBER_EPOCH = 113, False, "the member epoch is not the current one"
     MISMATCHED_ENDPOINT_TYPE = 114, False, "the request was meant for an endpoint of another type"
     UNSUPPORTED_ENDPOINT_TYPE = 115, False, "the broker does not know that endpoint type"
-    UNKNOWN_SUBSCRIPTION_ID = 117, False, "the telemetry subscription changed; ask for it again"
+    UNKNOWN_SUBSCRIPTION_ID = 117, False, "the telemetry subscription changed; request it again"
     TELEMETRY_TOO_LARGE = 118, False, "the telemetry is larger than telemetry.max.bytes"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the producer may go on"
     INVALID_RECORD_STATE = 121, False, "the record is not acquired by that member, or not any longer"
@@ -182,7 +182,7 @@ def short_text(text: str) -> str:
 
 
 class Refusal(Exception):
-    """A request that the broker answers with an error code: an expected answer, never a fault of the program."""
+    """A request to which the broker returns an error code: an expected response, never a fault of the program."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         message = message and short_text(message)

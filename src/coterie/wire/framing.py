@@ -1,4 +1,4 @@
-"""Frames: int32 size, header, body. Reading a request out of one, and writing answers and requests into one.
+"""Frames: int32 size, header, body. Reading a request out of one, and writing responses and requests into one.
 
 A request's header is api key, version, correlation id and client id, which is never compact; behind it, where the request's
 version is flexible (header version 2, else 1), tags. A response's header is the correlation id, and tags where the version is

@@ -133,7 +133,7 @@ class ConsumerMachine(ScriptMachine):
             except NodeExists:
                 node: Znode | None = yield from self._perform(Read(path))
                 if node is not None and node.mine:
-                    return  # made by the request whose answer was lost
+                    return  # made by the request whose response was lost
                 yield from self._pause(self.config.rebalance_backoff_ms)  # a former session's, about to go
 
     def _serve(self) -> Steps[None]:

@@ -186,7 +186,7 @@ def test_a_mechanism_that_is_not_enabled_ends_the_connection(caplog: pytest.LogC
         assert await raw.request(SaslHandshakeRequest("SCRAM-SHA-256"), 1) is None
 
     with_broker(settings("SCRAM-SHA-256", "GSSAPI"), use)
-    assert caplog.text.count("asks for the mechanism 'GSSAPI'") == 1
+    assert caplog.text.count("requests the mechanism 'GSSAPI'") == 1
 
 
 def test_a_failed_login_waits_for_its_response_and_is_the_connections_end() -> None:

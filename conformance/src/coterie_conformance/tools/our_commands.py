@@ -38,7 +38,7 @@ NEEDS_REASSIGNMENTS = "PartitionReassignments, which Apache Kafka has from 2.4 o
 NEEDS_ZSTD = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
 NEEDS_STATIC = "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"
 NEEDS_DELETE_GROUPS = "does not serve DeleteGroups, which Apache Kafka has from 1.1 on"
-COTERIE_ONLY = "this broker is not coterie and cannot be asked that"
+COTERIE_ONLY = "this broker is not coterie and has no such request"
 
 # In order: each row builds on those before it.
 COMMANDS: tuple[CommandCase, ...] = (

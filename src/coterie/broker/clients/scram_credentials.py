@@ -1,6 +1,6 @@
 """SCRAM credentials of users (KIP-554), kept in `scram_credentials.json`: salts and keys, never passwords.
 
-They can be set, described and removed, and listeners with SASL ask for them. The rules are those of Kafka's
+They can be set, described and removed, and listeners with SASL request them. The rules are those of Kafka's
 ScramControlManager.
 """
 

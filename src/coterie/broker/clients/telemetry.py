@@ -26,7 +26,7 @@ EVERY_METRIC = "*"
 COMPRESSION_TYPES = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: the broker's order of preference
 _NO_COMPRESSION = 0
 UNKNOWN = "unknown"  # the software of a client that did not name it
-# After one of these a client may ask for its subscription before the interval is over.
+# After one of these a client may request its subscription before the interval is over.
 _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
 
@@ -46,7 +46,7 @@ class Instance:
     subscription: Subscription
     last_get_ms: int = -1
     last_push_ms: int = -1
-    owes_first_push: bool = False  # since it last asked for its subscription
+    owes_first_push: bool = False  # since it last requested its subscription
     terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
     matched: tuple[int, int] | None = None  # by which changes of subscriptions and which attributes, as a hash
@@ -112,7 +112,7 @@ class Telemetry:
     def push(self, instance_id: bytes, call: Call, push: Push, now_ms: int) -> None:
         """Counts a push. Raises Refusal where Kafka rejects it."""
         if instance_id in _RESERVED_IDS:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a client must ask for its subscription before it pushes")
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a client must request its subscription before it pushes")
         instance = self._seen(instance_id, call)
         try:
             self._check(instance, push, now_ms)

@@ -98,7 +98,7 @@ class ClusterView:
         return self._former.get(partition) if leader in (NO_LEADER, self.node_id) else leader
 
     def brokers(self, own_address: tuple[str, int]) -> list[LiveBroker]:
-        """All that clients can reach. ``own_address``: that of this broker for the client that asks, where it is alone."""
+        """All that clients can reach. ``own_address``: that of this broker for the client of the request, where it is alone."""
         if self.is_alone:
             return [LiveBroker(self.node_id, *own_address)]
         return [broker for broker in self.live.values() if broker.has_listener]

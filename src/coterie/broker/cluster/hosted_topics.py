@@ -110,7 +110,7 @@ class HostedTopics:
                 continue
             partition.replica = None if replica.role is None else replica
             self._role_changed(partition)
-            partition.appended()  # fetches that wait are answered with the error of a follower
+            partition.appended()  # fetches that wait receive the error of a follower
 
     def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
         """The log calls the fetches that wait."""

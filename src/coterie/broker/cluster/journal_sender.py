@@ -91,7 +91,7 @@ class JournalSender:
             request = ProduceRequest(None, -1, self._timeout_ms, rows)
             response = await self._connection.request(address, request, ProduceResponse, PRODUCE_VERSION)
         except (*PEER_FAILED, Refusal) as error:
-            logger.debug("the journal's leader does not answer: %r", error)
+            logger.debug("the journal's leader does not respond: %r", error)
             return False
         return self._responded(error_of(response.responses[0].partition_responses[0].error_code))
 

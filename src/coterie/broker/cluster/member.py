@@ -171,7 +171,7 @@ class ClusterMember:
                 address, request, ControlledShutdownResponse, CONTROLLED_SHUTDOWN_VERSION
             )
         except PEER_FAILED as error:
-            logger.info("the controller does not answer ControlledShutdown: %r", error)
+            logger.info("the controller does not respond to ControlledShutdown: %r", error)
             return False
         return response.error_code == ErrorCode.NONE and not response.remaining_partitions
 

@@ -62,8 +62,9 @@ class TopicAdministration:
     # -- any broker -----------------------------------------------------------------------------------------------------
 
     def create_soon(self, name: str, configs: Mapping[str, str] | None = None) -> ErrorCode:
-        """Creates a topic that a client needs, with the broker's settings, as any broker may: the client asks again. Returns
-        LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live. ``configs``: settings of its own."""
+        """Creates a topic that a client needs, with the broker's settings, as any broker may: the client repeats its request.
+        Returns LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live. ``configs``: settings of its
+        own."""
         if not self._view.live:
             return ErrorCode.LEADER_NOT_AVAILABLE  # the controller has not said yet which brokers and topics there are
         own, share = self._settings.current, self._settings.share

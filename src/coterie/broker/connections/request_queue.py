@@ -1,7 +1,7 @@
 """A connection's requests in their order: each is decoded and handed to its handler, and the responses are encoded.
 
-A response that is there at once is encoded at once, unless others wait before it; a `Pending` stays in the queue until it is
-answered. A request that cannot be served raises CannotRespond, for which its own connection is closed and no other.
+A response that is there at once is encoded at once, unless others wait before it; a `Pending` stays in the queue until it
+has its response. A request that cannot be served raises CannotRespond, for which its own connection is closed and no other.
 """
 
 from __future__ import annotations

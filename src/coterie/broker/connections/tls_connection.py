@@ -182,7 +182,7 @@ class TlsConnection(Receiver):
         except (ssl.SSLError, OSError) as error:
             self._fail(_reason(error))
             return
-        self._flush()  # what TLS itself answers
+        self._flush()  # what TLS itself responds
         if parts:
             self._inner.data_received(parts[0] if len(parts) == 1 else b"".join(parts))
         if is_over and not self._inner.eof_received():

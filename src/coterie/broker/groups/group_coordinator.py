@@ -156,7 +156,7 @@ class GroupCoordinator(ShardHosting):
         return (group for hosted in self._hosted if hosted.loaded for group in hosted.shard.every_group())
 
     def submit(self, command: Command, token: Pending, version: int, client_id: str, client_host: str) -> None:
-        """Carries a command out and answers ``token``, with a refusal where the group's partition is not loaded."""
+        """Carries a command out and responds to ``token``, with a refusal where the group's partition is not loaded."""
         try:
             hosted = self._shard_of(command.group_id)
         except Refusal as refusal:

@@ -68,7 +68,7 @@ class UnreplicatedDecisions:
         self.token = AppendToken(self._decided)
 
     def after_sync(self, log: PartitionLog) -> None:
-        """flush.messages asks for a sync: no response before it, with which this broker too has the append."""
+        """flush.messages requires an fsync: no response before it, with which this broker too has the append."""
         self._is_synced = False
         self._replication.flusher.after_sync(log, self._synced)
 

@@ -100,7 +100,7 @@ class ShardHosting(ABC):
         await event.wait()
 
     def resign(self, index: int, epoch: int) -> bool:
-        """Unloads a partition: waiting requests are answered NOT_COORDINATOR, as are all requests from now on. False,
+        """Unloads a partition: waiting requests receive NOT_COORDINATOR, as do all requests from now on. False,
         without effect, for an epoch older than that of the last election; NO_LEADER_EPOCH where the replica has no role any
         more: it may be elected in the same epoch again."""
         self.ready()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class TopicCreations:
-    """Members ask again with each heartbeat: one attempt at a time, and its error is in the next response."""
+    """Each heartbeat requests them again: one attempt at a time, and its error is in the next response."""
 
     KEPT = 10_000  # errors
 

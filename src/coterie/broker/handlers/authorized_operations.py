@@ -1,7 +1,7 @@
 """What a client may do (KIP-430), as Kafka responds without an authorizer: every operation that the kind of resource has.
 
 A response holds a bit field, bit n for the operation of code n (org.apache.kafka.common.acl.AclOperation); it stays at
-the smallest int32 where the request did not ask for it.
+the smallest int32 where the request does not name it.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _create_missing(broker: ClusterServices, names: list[str]) -> Generator[None
                 growths.append((yield from broker.topics.preparing(name, count, {})))
                 logger.info("creating topic %s, which a client requested", name)
             except Refusal as refusal:
-                # The topic is being created or deleted by another request: clients ask again, as on Kafka.
+                # The topic is being created or deleted by another request: clients repeat the request, as on Kafka.
                 is_changing = refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS
                 refused[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_changing else refusal.code
             yield

@@ -48,7 +48,7 @@ class Authentication:
 
 @dataclass(slots=True)
 class ClientConnection:
-    """What any handler may ask of its `Call`. ``host``: "/" and the address, as DescribeGroups shows it; ``local_address``:
+    """What any handler may use of its `Call`. ``host``: "/" and the address, as DescribeGroups shows it; ``local_address``:
     where the client connected to; ``authentication``: None on a listener without SASL. Handlers set what they learn:
     ApiVersions the software, SASL the ``principal``, and ShareFetch what is called ``on_closed``."""
 

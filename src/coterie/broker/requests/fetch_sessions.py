@@ -68,7 +68,7 @@ class FetchedPartition:
 
     def apply(self, data: PartitionData) -> None:
         """Remembers what the consumer knows after a response with ``data``."""
-        # After an error the partition is answered again, whatever its offsets.
+        # After an error the partition is in the next response again, whatever its offsets.
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
 

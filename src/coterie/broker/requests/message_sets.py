@@ -1,4 +1,4 @@
-"""Batches converted for clients of Fetch 0 to 3, kept for a while: what many ask for is converted once."""
+"""Batches converted for clients of Fetch 0 to 3, kept for a while: what many request is converted once."""
 
 from __future__ import annotations
 

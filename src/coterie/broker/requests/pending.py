@@ -37,7 +37,7 @@ class Pending:
 
     def respond(self, response: Message) -> None:
         """To be called once; calls ``notify``."""
-        assert self.response is None, "a request was answered twice"
+        assert self.response is None, "a request had two responses"
         self.response = response
         if self.cancel is not None:
             self.cancel = None
@@ -65,7 +65,7 @@ class Pending:
             cancel()
 
     def respond_with(self, result: Message | Pending | None) -> None:
-        """Answers with what a handler returned, now or once that is answered; None closes the connection."""
+        """Responds with what a handler returned, now or once that has its response; None closes the connection."""
         if result is None:
             self.fail(CannotRespond(""))
         elif not isinstance(result, Pending):
@@ -83,7 +83,7 @@ class Pending:
             self.respond(inner.response)
 
     def then(self, change: Callable[[Message], Message]) -> Pending:
-        """A pending response that is answered with ``change(response)`` when this one is answered."""
+        """A pending response that gets ``change(response)`` when this one gets its response."""
         outer = Pending()
         outer.in_turns = self.in_turns
 

@@ -92,8 +92,8 @@ class Turns:
 
     def run(self, work: Work, *, timed: bool = True) -> Message | Pending:
         """Runs ``work`` to its return value, the response or what waits for it; each of its yields may end a turn, and what it
-        yields is done in a thread, whose outcome it is sent. Work of one turn is answered at once. An exception in a later turn
-        closes the connection, as it does in the first."""
+        yields is done in a thread, whose outcome it is sent. The response to work of one turn is sent at once. An exception in
+        a later turn closes the connection, as it does in the first."""
         step = self.turn(work, None, timed)
         if isinstance(step, Message | Pending):
             return step

@@ -1,6 +1,6 @@
 """Requests that this broker does not serve: each closes its connection, as in Kafka, and is counted here.
 
-A client that asks again and again is logged once for each API and version.
+A client that repeats such a request is logged once for each API and version.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class HostedSharePartition:
         self.changed()
 
     def changed(self) -> None:
-        """Calls the fetches that wait, soon: those of a member that does this now are answered first."""
+        """Calls the fetches that wait, soon: those of a member that does this now come first."""
         if not self._is_called and self.watchers:
             self._is_called = True
             self._driving.scheduler.call_soon(self._call_watchers)

@@ -22,7 +22,7 @@ FIRST_READ_BYTES, READ_GROWTH = 131_072, 4
 
 @dataclass(frozen=True, slots=True)
 class ShareFetching:
-    """What a ShareFetch asks for."""
+    """What a ShareFetch requests."""
 
     group_id: str
     member_id: str

@@ -38,7 +38,7 @@ class SharePersister:
 
     def send(self, request: Any, responded: Responded) -> None:
         """``responded`` gets the whole response, perhaps before this returns. A partition whose coordinator is not there is
-        asked for again after pauses, 5 times in all."""
+        requested again after pauses, 5 times in all."""
         if not self._topics.in_cluster:
             self._coordinator.submit(request, responded)
         else:

@@ -1,5 +1,5 @@
 """The share coordinator's driver: the partitions of `__share_group_state` that this broker leads, their states loaded, and
-changes appended before they are applied and their requests are answered."""
+changes appended before they are applied and their requests have responses."""
 
 from __future__ import annotations
 

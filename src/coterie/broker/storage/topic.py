@@ -219,7 +219,7 @@ class Partition:
         return self.log.flushing.messages >= self.log.config.flush_messages
 
     def sync_if_due(self) -> None:
-        """Syncs the log now, where its settings ask for it. Raises OSError."""
+        """Syncs the log now, where its settings require it. Raises OSError."""
         if self.sync_due():
             self.log.sync()
 

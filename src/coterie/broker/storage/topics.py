@@ -321,8 +321,9 @@ class Topics:
 
     def deleting_all(self, topics: Sequence[Topic]) -> Generator[None, None, set[str]]:
         """Deletes topics with one write, calls ``on_deleted``, then deletes their files, a partition at each step; fetches that
-        wait for their records are answered. Until then no topic of their names can be created. Partitions that are being added
-        are awaited. Returns the names of topics that another request deletes first. Raises Refusal KAFKA_STORAGE_ERROR."""
+        wait for their records have their responses. Until then no topic of their names can be created. Partitions that are
+        being added are awaited. Returns the names of topics that another request deletes first. Raises Refusal
+        KAFKA_STORAGE_ERROR."""
         while any(topic.name in self._creating and self.by_name.get(topic.name) is topic for topic in topics):
             yield
         deleted = [topic for topic in topics if self.by_name.get(topic.name) is topic]

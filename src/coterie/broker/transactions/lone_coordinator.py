@@ -2,8 +2,8 @@
 broker. In a cluster it is never loaded: `transaction_coordinator` is in its stead.
 
 All on the event loop and within one turn: a transaction is decided (appended as prepared), its markers are written into
-every partition, and its end is appended, before the producer is answered; where the topics ask for a sync, each of these is
-on the disk before the next is written. After a crash what was decided is completed when the state is loaded.
+every partition, and its end is appended, before the producer receives its response; where the topics require an fsync, each of
+these is on the disk before the next is written. After a crash what was decided is completed when the state is loaded.
 """
 
 from __future__ import annotations

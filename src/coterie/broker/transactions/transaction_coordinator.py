@@ -50,7 +50,7 @@ class DeletedTopics(Protocol):
     """Which partitions ZooKeeper still has: a broker's view may be older than a topic."""
 
     def look_up(self, topic: str, done: Callable[[set[int] | None], None]) -> None:
-        """``done`` gets the topic's partitions, none for a topic that is deleted, or None where ZooKeeper cannot be asked."""
+        """``done`` gets the topic's partitions, none for a topic that is deleted, or None where ZooKeeper cannot be reached."""
 
 
 class HostedTransactions:
@@ -129,7 +129,7 @@ class ClusterTransactions:
         self._act(hosted, hosted.shard.unload())
 
     def _loaded(self, hosted: HostedTransactions) -> None:
-        """What this replica has is not yet what all in sync have: nothing is answered or marked by it before, since another
+        """What this replica has is not yet what all in sync have: nothing is responded to or marked by it before, since another
         replica without its end may lead next. Apache Kafka does not wait."""
         shard, log, end_offset = hosted.shard, hosted.partition.log, hosted.partition.log.end_offset
 
@@ -330,7 +330,7 @@ class ClusterTransactions:
             self._act(hosted, hosted.shard.marked(prepared, self._clock.now_ms()))
 
     def close(self) -> None:
-        """No request is answered any more."""
+        """No request receives a response any more."""
         self._loading.stop()
         if self._retry is not None:
             self._retry.cancel()

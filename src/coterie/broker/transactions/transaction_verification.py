@@ -1,5 +1,5 @@
-"""A leader asks the transaction coordinator whether records or offsets belong to an open transaction, or has their partition
-added to it (Kafka's AddPartitionsToTxnManager, KIP-890)."""
+"""A leader verifies with the transaction coordinator whether records or offsets belong to an open transaction, or has their
+partition added to it (Kafka's AddPartitionsToTxnManager, KIP-890)."""
 
 from __future__ import annotations
 

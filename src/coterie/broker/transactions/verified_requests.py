@@ -43,7 +43,7 @@ Submit = Callable[[CheckAppend | None], Pending]
 
 
 class TransactionalBatch:
-    """One for a partition that this broker leads. ``is_unverified``: the coordinator is to be asked."""
+    """One for a partition that this broker leads. ``is_unverified``: the coordinator is to verify it."""
 
     def __init__(self, partition: Partition, claim: Claim) -> None:
         self._partition, self.claim, self._guard = (

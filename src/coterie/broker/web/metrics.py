@@ -13,7 +13,7 @@
 | coterie_fetch_sessions, coterie_fetch_session_partitions | | incremental fetch sessions that are kept, and their partitions |
 | coterie_fetch_session_evictions_total | | sessions that made room for others |
 | coterie_unserved_requests_total | client, api, version | requests of APIs and versions that are not served |
-| coterie_telemetry_clients | | clients that asked which metrics to push (KIP-714) |
+| coterie_telemetry_clients | | clients that requested a subscription of metrics to push (KIP-714) |
 | coterie_telemetry_pushes_total, coterie_telemetry_bytes_total | client | pushes of metrics that were taken, and their bytes |
 """
 

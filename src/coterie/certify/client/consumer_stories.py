@@ -250,7 +250,7 @@ _LOGS = (
             "transaction commit",
         ),
     ),
-    ClientStory("a large record", "a record is larger than what a fetch asks for", ("large", "read 200")),
+    ClientStory("a large record", "a record is larger than what a fetch requests", ("large", "read 200")),
 )
 
 _CLUSTER = (

@@ -206,7 +206,7 @@ class StoryRun:
     # -- what is seen --------------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """What every process has printed goes into the history, and the end of one that was not asked to end."""
+        """What every process has printed goes into the history, and the end of one that received no signal to end."""
         with self._lock:
             for process in list(self.processes.values()):
                 has_ended = process.exit_code() is not None

@@ -225,8 +225,8 @@ def _check_covers_hosts(host: str) -> None:
 
 
 @acls.command()
-@click.option("--principal", required=True, metavar="User:NAME", help="Who asks.")
-@click.option("--operation", required=True, type=click.Choice(_OPERATIONS, False), help="What is asked.")
+@click.option("--principal", required=True, metavar="User:NAME", help="The principal of the request.")
+@click.option("--operation", required=True, type=click.Choice(_OPERATIONS, False), help="The operation of the request.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="From where.")
 @click.option(
     "--super-user", "super_users", multiple=True, metavar="User:NAME", help="One of the broker's super.users."

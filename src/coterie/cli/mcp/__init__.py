@@ -1,1 +1,1 @@
-"""`coterie mcp`: what agents may ask about groups, and nothing that changes one."""
+"""`coterie mcp`: what agents may read about groups, and nothing that changes one."""

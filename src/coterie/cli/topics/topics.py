@@ -173,7 +173,7 @@ def _note(partition: DescribedReplicas) -> str:
     """What is wrong with the partition; "" where nothing is."""
     behind = [replica for replica in partition["replicas"] if replica not in partition["isr"]]
     notes = ["no leader"] if partition["leader"] < 0 else []
-    notes += ["the leader does not answer"] if not notes and partition["end"] is None else []
+    notes += ["the leader does not respond"] if not notes and partition["end"] is None else []
     notes += [f"under-replicated: {ids(behind)}"] if behind else []
     notes += [f"offline: {ids(partition['offline'])}"] if partition["offline"] else []
     return "; ".join(notes)

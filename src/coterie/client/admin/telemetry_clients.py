@@ -15,7 +15,7 @@ from coterie.wire.messages.clients.list_clients import ListClientsRequest, ListC
 
 @dataclass(frozen=True, slots=True)
 class TelemetryClient:
-    """A client that asked which metrics to push: ``subscribed`` has the prefixes of their names ("*" for all),
+    """A client that requested a subscription of metrics: ``subscribed`` has the prefixes of their names ("*" for all),
     ``last_push_ms`` how long ago it pushed (None: not yet), ``problem`` why its ``metrics`` cannot be read."""
 
     client_instance_id: str

@@ -99,7 +99,7 @@ class BrokerSocket:
         return self.receive(self.send(request, highest=highest))
 
     def send(self, request: Message, *, highest: int | None = None) -> Awaited:
-        """Only sends; `receive` answers in the same order. Raises KafkaError NETWORK_EXCEPTION."""
+        """Only sends; `receive` returns in the same order. Raises KafkaError NETWORK_EXCEPTION."""
         version = self.versions.choose(type(request), highest)
         correlation_id = self._correlation_id + 1
         self._send_frame(correlation_id, encoded(correlation_id, self._client_id, request, version))

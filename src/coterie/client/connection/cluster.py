@@ -181,7 +181,7 @@ class Cluster:
             return await connection.request_version(request, response, 0, self.timeout_s)
         except KafkaError as error:
             if error.code == ErrorCode.NETWORK_EXCEPTION:
-                text = "this broker is not coterie and cannot be asked that"
+                text = "this broker is not coterie and has no such request"
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text) from error
             raise
 
@@ -244,7 +244,7 @@ class Cluster:
         return self.known.leader_epoch(topic, partition)
 
     def forget(self, topic: str) -> None:
-        """The next look at the topic asks the broker."""
+        """The next look at the topic sends a request."""
         self.known.forget_topic(topic)
 
     # -- coordinators ---------------------------------------------------------------------------------------------------

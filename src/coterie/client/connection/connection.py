@@ -64,7 +64,7 @@ class Connection(FrameReceiver):
     async def connect(
         cls, host: str, port: int, client_id: str, timeout_s: float, security: Security = PLAINTEXT
     ) -> Connection:
-        """Raises KafkaError NETWORK_EXCEPTION when nobody responds there, or what answers is no broker, and what a login is
+        """Raises KafkaError NETWORK_EXCEPTION when nobody responds there, or what responds is no broker, and what a login is
         refused with."""
         loop, connection, context = asyncio.get_running_loop(), cls(client_id), security.context()
         try:
@@ -84,7 +84,7 @@ class Connection(FrameReceiver):
         frame: bytes | None = handshake.start()
         while frame is not None:
             response = await self._exchange(handshake.correlation_id, frame)
-            # A login in a thread: the iterations that a SCRAM server asks for would hold the loop.
+            # A login in a thread: the iterations that a SCRAM server requests would hold the loop.
             is_login = handshake.versions is not None
             frame = await asyncio.to_thread(handshake.response, response) if is_login else handshake.response(response)
             self.versions = handshake.versions
@@ -217,7 +217,7 @@ class Connection(FrameReceiver):
     # -- timeouts -----------------------------------------------------------------------------------------------------
 
     def _expect(self, correlation_id: int, timeout_s: float) -> None:
-        """One timer serves all requests: most are answered long before it fires, and it then looks again."""
+        """One timer serves all requests: most have their responses long before it fires, and it then looks again."""
         loop = asyncio.get_running_loop()
         due_s = loop.time() + timeout_s
         self._deadlines[correlation_id] = due_s, timeout_s

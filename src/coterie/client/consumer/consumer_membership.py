@@ -91,7 +91,7 @@ class ConsumerMembership(Membership):
         return generation > 0 and not self.for_poll
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Only a warning: members of this protocol cannot ask for one."""
+        """Only a warning: members of this protocol cannot request one."""
         logger.warning("enforce_rebalance has no effect with group.protocol=consumer, where the broker assigns")
 
     def is_stable(self) -> bool:

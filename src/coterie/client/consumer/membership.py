@@ -1,7 +1,7 @@
 """A consumer's membership, whatever the protocol: drives the member's machine over a connection of its own, so that heartbeats
 never queue behind fetches, from a task of its own, so that they go out while the consumer's user awaits something else;
 and a thread (`heartbeat_thread`) sends the heartbeats for which the loop, held by user code, would be late.
-`classic_membership` and `consumer_membership` add what their machine asks for beside."""
+`classic_membership` and `consumer_membership` add what their machine requests beside."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Membership(ABC):
     async def leave(
         self, reason: str, timeout_s: float, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
     ) -> None:
-        """Ends the membership, and notifies the coordinator if ``operation`` asks for it; waits no longer than that."""
+        """Ends the membership, and notifies the coordinator if ``operation`` requests it; waits no longer than that."""
         self._thread.stop()
         ended = self._tasks | ({self._driver} if self._driver is not None else set())
         for task in ended:
@@ -273,8 +273,8 @@ class Membership(ABC):
     # -- topics -----------------------------------------------------------------------------------------------------------
 
     async def _watch_metadata(self) -> None:
-        """New topics for a pattern, and what else the protocol wants to know of topics. The cluster asks the broker once
-        every metadata.max.age.ms."""
+        """New topics for a pattern, and what else the protocol wants to know of topics. The cluster sends the broker one
+        request every metadata.max.age.ms."""
         pause_s = min(METADATA_CHECK_S, self._cluster.settings.metadata_max_age_ms / 1000)
         while True:
             await pause(max(pause_s, 0.01))

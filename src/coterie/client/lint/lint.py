@@ -47,7 +47,7 @@ def _within_the_protocol(
         text = f"its members are of type {group.protocol_type or '(none)'}, which assigns in its own way"
         return [Advice(change, False, text) for change in (FIRST, SECOND, STATIC)]
     if group.state is not GroupState.STABLE:
-        waiting = f"the group is {group.state}; ask again once it is Stable"
+        waiting = f"the group is {group.state}; repeat the command once it is Stable"
         return [Advice(change, False, waiting) for change in (FIRST, SECOND, STATIC)]
     return [_first_bounce(group, listed), _second_bounce(group, listed), _static(group, join_version)]
 
@@ -97,7 +97,7 @@ def _second_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequenc
         return Advice(SECOND, True, f"safe now: {group.partition_assignor} is in force, so every member lists it")
     text = (
         f"the assignor in force is {group.partition_assignor}, and this broker does not tell what else the members list: do "
-        f"the first bounce with {COOPERATIVE} in front, and ask again once it is in force"
+        f"the first bounce with {COOPERATIVE} in front, and repeat the command once it is in force"
     )
     return Advice(SECOND, False, text, tuple(_name(m) for m in group.members))
 

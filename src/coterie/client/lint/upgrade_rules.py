@@ -209,7 +209,9 @@ def _own_assignor(group: ConsumerGroupDescription, support: ProtocolSupport) -> 
     if not name or name in ASSIGNORS:
         return None
     offered = support.settings.get(SERVER_ASSIGNORS) or "uniform,range"
-    text = f"the assignor {name} has no effect any more: the broker assigns, by {offered.split(',')[0]} unless asked"
+    text = (
+        f"the assignor {name} has no effect any more: the broker assigns, by {offered.split(',')[0]} unless requested"
+    )
     return Observation(text, f"Choose one of {offered} with group.remote.assignor, and see that it fits the members.")
 
 

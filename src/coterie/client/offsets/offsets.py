@@ -1,4 +1,4 @@
-"""Offsets asked for and committed: ListOffsets and DeleteRecords at the leaders, OffsetFetch and OffsetCommit at the
+"""Offsets requested and committed: ListOffsets and DeleteRecords at the leaders, OffsetFetch and OffsetCommit at the
 coordinator."""
 
 from __future__ import annotations

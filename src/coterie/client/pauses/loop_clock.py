@@ -1,4 +1,4 @@
-"""The only places where a client sleeps on the event loop: for a pause that a policy asks for, and until a machine's deadline.
+"""The only places where a client sleeps on the event loop: for a pause of a policy, and until a machine's deadline.
 What can be woken waits for an event instead. Spark's tasks, which have no loop, use `clock` alone."""
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class ClientSettings:
         one_of("read_uncommitted", "read_committed"),
     )
     allow_auto_create_topics: bool = _every(
-        BOOLEAN, True, "Whether a topic that does not exist may be created by asking for its metadata."
+        BOOLEAN, True, "Whether a topic that does not exist may be created by requesting its metadata."
     )
     exclude_internal_topics: bool = _consumer(
         BOOLEAN, True, "Whether a pattern leaves out internal topics such as `__consumer_offsets`."

@@ -120,7 +120,7 @@ class Sharer:
             timeout_s = self._cluster.timeout_s + 1
             response = await connection.request(request, response_type(request), timeout_s)
             machine.responded(sent, response, now_ms())
-        except Exception as raised:  # the next poll raises a bug, and the brokers are asked on
+        except Exception as raised:  # the next poll raises a bug, and requests to the brokers go on
             error = client_error(raised)
             if machine.is_awaited(sent):
                 machine.failed(sent, error.code, str(error).removeprefix(f"{error.code.name}: "), now_ms())

@@ -33,7 +33,7 @@ _RESET = {"smallest": -2, "largest": -1}
 
 
 class FetcherManager:
-    """``brokers`` are the brokers to ask for leaders; ``failed`` is called with an error that no retry will mend."""
+    """``brokers`` know the leaders; ``failed`` is called with an error that no retry will mend."""
 
     def __init__(
         self,

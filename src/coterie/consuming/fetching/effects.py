@@ -1,4 +1,5 @@
-"""What the consumer's machines ask of their driver; each effect is returned once, carried out, and its end reported back."""
+"""What the consumer's machines request of their driver; each effect is returned once, carried out, and its end reported
+back."""
 
 from __future__ import annotations
 

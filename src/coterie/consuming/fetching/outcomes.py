@@ -118,7 +118,7 @@ class FetchOutcomes(AssignedPositions):
 
     def _read_from(self, where: TopicPartition, position: Position, replica: int, now_ms: float, jitter: float) -> None:
         """The leader names a replica nearer to this client (KIP-392). One that the metadata lacks is looked up after a pause,
-        and the leader is asked again."""
+        and the request to the leader is repeated."""
         if self._known.address(replica) is None:
             self._back_off(where, position, ErrorCode.REPLICA_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
         else:

@@ -164,7 +164,7 @@ class Position:
             self.fetch_offset = header.last_offset + 1
         self._pass_over()
         if raw and self.fetch_offset == begin:
-            raise BatchError(f"{len(raw)} bytes were answered without a whole batch that reaches the offset")
+            raise BatchError(f"{len(raw)} bytes were returned without a whole batch that reaches the offset")
 
     def _is_aborted(self, raw: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int]]) -> bool:
         """Keeps count of the producers whose aborted transactions are open here (KIP-98)."""

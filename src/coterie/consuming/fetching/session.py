@@ -26,7 +26,7 @@ WantedByReplica = tuple[int, int, int]  # the same, and where the replica's log 
 
 
 class FetchSession:
-    """One broker's (Kafka's FetchSessionHandler). A broker that declines sessions (id 0) is asked in full each time; so is
+    """One broker's (Kafka's FetchSessionHandler). A broker that declines sessions (id 0) receives full requests; so does
     every broker where ``incremental`` is false. A request in full that still names a session has the broker end that one.
     ``by_id``: the last request named each topic by its id too. A session holds either ids or names; it begins again where that
     changes, or where a topic has another id."""

@@ -1,4 +1,4 @@
-"""What the sharing machine asks of its driver."""
+"""What the sharing machine requests of its driver."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class Sharing:
         acknowledged: Acknowledgements | None,
         lock_timeout_ms: int,
     ) -> bool:
-        """A partition's part of a response; whether the broker is to be asked again only after a pause."""
+        """A partition's part of a response; whether the next request to the broker is to wait for a pause."""
         node, code, failed = self._nodes[sent.node_id], error_of(data.error_code), False
         if isinstance(data, AcknowledgedPartition):
             if acknowledged is not None and code.retriable and code not in _MOVED | _GONE:

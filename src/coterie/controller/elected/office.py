@@ -1,4 +1,4 @@
-"""What an elected controller does: it reads the cluster, and answers each change with new leaders and requests to brokers.
+"""What an elected controller does: it reads the cluster, and responds to each change with new leaders and requests to brokers.
 
 It ends with `Moved` when another controller was elected: each of its writes names the version of /controller_epoch.
 """

@@ -7,7 +7,7 @@ what follows from them.
 
 Rule: `settle` is a function of group, time and configuration. It returns one outcome at a time, and the driver applies
 it and calls again until there is none. Each outcome must therefore take away its own reason; one that does not is an
-endless loop. What a command already answers for must not be here, and what holds after any command must not be in a
+endless loop. What a command already covers must not be here, and what holds after any command must not be in a
 command.
 
 A rebalance that is wanted begins; a join phase in which everyone has joined, or whose time is over, ends; members that

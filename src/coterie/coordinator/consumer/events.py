@@ -38,7 +38,7 @@ class PartitionMetadataRemoved:
 
 @value
 class SubscriptionStored:
-    """Key 5: a member is new, or asks for something else."""
+    """Key 5: a member is new, or requests something else."""
 
     member_id: str
     subscription: ConsumerSubscription

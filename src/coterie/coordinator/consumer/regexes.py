@@ -1,6 +1,6 @@
 """Subscriptions by a regular expression: their topics are found outside the coordinator (Kafka's TopicRegexResolver).
 
-The coordinator asks for it by `Outcome.resolve` and gets the topics back by the command `RegexesResolved`. Meanwhile a new
+The coordinator requests it by `Outcome.resolve` and gets the topics back by the command `RegexesResolved`. Meanwhile a new
 expression matches nothing.
 """
 

@@ -75,7 +75,7 @@ class ClassicMetadata:
 
 @value
 class ConsumerSubscription:
-    """What a member asks for: topics by name and by one regular expression ("" for none). ``rebalance_timeout_ms`` is the
+    """What a member requests: topics by name and by one regular expression ("" for none). ``rebalance_timeout_ms`` is the
     longest time that it may take to revoke partitions."""
 
     topic_names: frozenset[str] = frozenset()

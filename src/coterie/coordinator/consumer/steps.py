@@ -37,7 +37,7 @@ from coterie.machines.values import value
 
 @value
 class MemberRequest:
-    """A member before its request and with what the request asks for, the member id that it replaces, and the partitions that
+    """A member before its request and with what the request has, the member id that it replaces, and the partitions that
     it reports as its own (None: it reports nothing)."""
 
     before: ConsumerMember
@@ -127,7 +127,7 @@ def update_member(
     outcome: Outcome,
 ) -> tuple[bool, int]:
     """Whether the subscription changed, and the group epoch: one more where the topics of the group, their partitions, or the
-    assignor that most members ask for are not what it stands for."""
+    assignor that most members request are not what it stands for."""
     if after is not before and after.subscription != before.subscription:
         outcome.events.append(e.SubscriptionStored(after.member_id, after.subscription))
     names_changed = after.subscription.topic_names != before.subscription.topic_names

@@ -62,13 +62,13 @@ def subscribed_with(
 
 
 def assignor_wishes(members: Iterable[ConsumerMember]) -> Counter[str | None]:
-    """How many members ask for each assignor; None: for none."""
+    """How many members request each assignor; None: for none."""
     return Counter(m.subscription.server_assignor for m in members)
 
 
 def preferred_assignor(wishes: Counter[str | None], names: list[str]) -> str:
-    """The assignor that most members ask for; of equals the first in the order of the broker's setting, which is also that
-    of members that ask for none."""
+    """The assignor that most members request; of equals the first in the order of the broker's setting, which is also that
+    of members that request none."""
     known = [name for name in names if wishes[name]]
     return max(known, key=lambda name: wishes[name]) if known else names[0]
 

@@ -72,7 +72,7 @@ class ConsumerJournalLines:
         return True
 
     def _reconciled(self, line: JournalLine, group: ConsumerGroup, member_id: str, current: CurrentAssignment) -> bool:
-        """A member is asked to revoke partitions, or it released some and got others; one without either is not worth a
+        """A member is to revoke partitions, or it released some and got others; one without either is not worth a
         line unless it is new in its epoch."""
         before = self._current.get((group.group_id, member_id), CurrentAssignment())
         self._current[group.group_id, member_id] = current

@@ -47,7 +47,7 @@ FIELDS = {
 }
 
 EVENTS = {
-    "id_reserved": "a newcomer was given a member id and asked to join again with it",
+    "id_reserved": "a newcomer was given a member id and is to join again with it",
     "id_dropped": "a reserved member id was dropped",
     "member_joined": "a new member joined",
     "member_rejoined": "a member joined again",

@@ -83,7 +83,7 @@ class StreamsJournalLines:
         return bool(line.causes)
 
     def _reconciled(self, line: JournalLine, group_id: str, member_id: str, current: CurrentTasks) -> bool:
-        """A member is asked to revoke tasks, or it released some and got others; one without either is not worth a line unless
+        """A member is to revoke tasks, or it released some and got others; one without either is not worth a line unless
         it is new in its epoch."""
         before = self._current.get((group_id, member_id), CurrentTasks())
         self._current[group_id, member_id] = current

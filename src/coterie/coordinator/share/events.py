@@ -11,7 +11,7 @@ from coterie.machines.values import value
 
 @value
 class ShareMemberStored:
-    """Key 10: a member is new, or asks for something else."""
+    """Key 10: a member is new, or requests something else."""
 
     member_id: str
     subscription: ShareSubscription

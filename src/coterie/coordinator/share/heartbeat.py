@@ -121,7 +121,7 @@ def _subscribed(group: ShareGroup, before: ShareGroupMember, after: ShareGroupMe
 def _update_member(
     group: ShareGroup, before: ShareGroupMember, after: ShareGroupMember, ctx: Context, outcome: Outcome
 ) -> tuple[bool, int]:
-    """Whether the group epoch rose, and the group epoch: one more where the member asks for other topics, the topics of the
+    """Whether the group epoch rose, and the group epoch: one more where the member requests other topics, the topics of the
     group have changed, or partitions have their state that nobody has."""
     if after.subscription != before.subscription or before.member_id not in group.members:
         outcome.events.append(s.ShareMemberStored(after.member_id, after.subscription))

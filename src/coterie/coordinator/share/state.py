@@ -27,7 +27,7 @@ class ShareGroupState(StrEnum):
 
 @value
 class ShareSubscription:
-    """What a member asks for, and who it is."""
+    """What a member requests, and who it is."""
 
     topic_names: frozenset[str] = frozenset()
     rack_id: str | None = None
@@ -64,7 +64,7 @@ class StateTopic:
 
 @value
 class StatePartitions:
-    """The partitions whose states the share coordinator has, is asked to initialize, or to delete; by topic id. Of deleted ones
+    """The partitions whose states the share coordinator has, is to initialize, or to delete; by topic id. Of deleted ones
     the topic's name alone is known."""
 
     initializing: Mapping[TopicId, StateTopic] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Which partitions of a share group have a state at the share coordinator, and how that changes: initialized as a member
 subscribes, altered and deleted by administrators, gone with their topics (record 15).
 
-The share coordinator is asked by the driver: `initialization` makes the request, and `StatesInitialized` or `StatesDeleted` is
-the command with its result.
+The driver sends the share coordinator's requests: `initialization` makes the request, and `StatesInitialized` or
+`StatesDeleted` is the command with its result.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def initialization(
 
 
 def decide_states_initialized(group: ShareGroup, command: StatesInitialized, ctx: Context) -> Outcome:
-    """The share coordinator has initialized the partitions, or has failed to: then they are asked for again."""
+    """The share coordinator has initialized the partitions, or has failed to: then they are requested again."""
     if not command.partitions:
         return _responding(Outcome(), command.response, ctx)
     states = group.states or StatePartitions()

@@ -32,7 +32,7 @@ STALE_TOPOLOGY, ASSIGNMENT_DELAYED = 0, 5
 
 @dataclass(frozen=True, slots=True)
 class StreamsHeartbeat:
-    """A heartbeat while it is decided: the member before it and with what it asks for, the member id that it replaces, and the
+    """A heartbeat while it is decided: the member before it and with what it requests, the member id that it replaces, and the
     tasks that it reports. ``statuses`` go into the response."""
 
     group: StreamsGroup

@@ -37,7 +37,7 @@ def is_retry(transaction: Transaction | None, claim: Claim) -> bool:
 def prepare_end_with_bump(
     transaction: Transaction | None, claim: Claim, committed: bool, new_producer_id: Callable[[], int], now_ms: int
 ) -> Transaction:
-    """Decided from here on, whatever happens. The same state where a retry asks for what is done. Raises Refusal."""
+    """Decided from here on, whatever happens. The same state where a retry requests what is done. Raises Refusal."""
     retry = is_retry(transaction, claim)
     assert transaction is not None, "there is nothing to end without a transactional id"
     wanted = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT

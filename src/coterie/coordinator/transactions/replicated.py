@@ -1,7 +1,7 @@
 """The transactional ids of one partition of `__transaction_state` in a cluster, as its leader coordinates them (Kafka's
 TransactionCoordinator and TransactionStateManager).
 
-submit -> KeepState -> kept -> WriteMarkers -> marked -> KeepState -> kept. A state is in force, and the request answered, once
+submit -> KeepState -> kept -> WriteMarkers -> marked -> KeepState -> kept. A state is in force, and the response sent, once
 all replicas in sync have the state. Meanwhile, and until the markers of a prepared transaction are written, requests of its
 producer receive CONCURRENT_TRANSACTIONS.
 """
@@ -155,7 +155,7 @@ class ReplicatedTransactions:
         return taken, TransactionResult(token, producer_id=taken.producer_id, epoch=taken.epoch)
 
     def _end(self, command: EndTransaction, token: object, now_ms: int) -> tuple[Transaction | None, TransactionResult]:
-        """The producer is answered once the decision is kept; its markers follow."""
+        """The producer receives its response once the decision is kept; its markers follow."""
         if not command.bumps_epoch:
             known = check_producer(self.by_id.get(command.transactional_id), command.claim)
             self._settled(command.transactional_id)

@@ -15,9 +15,9 @@ MAX_EPOCH = 2**15 - 2  # the last that a producer gets; the one after it is kept
 PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
 # From here on a request is of transactions of version 2 (KIP-890, second part): it adds its partition, or bumps the epoch.
 PRODUCE_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, END_TXN_V2_FROM, ADD_PARTITIONS_V2_FROM = 12, 5, 5, 4
-INIT_FENCED_FROM = 4  # in which version InitProducerId begins to answer PRODUCER_FENCED
+INIT_FENCED_FROM = 4  # in which version InitProducerId begins to return PRODUCER_FENCED
 NO_PRODUCER = (-1, -1)
-FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn answer PRODUCER_FENCED
+FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn return PRODUCER_FENCED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a partition's leader knows of a producer's transaction by itself, what it asks the coordinator for, and how it passes
+"""What a partition's leader knows of a producer's transaction by itself, what it requests of the coordinator, and how it passes
 the coordinator's errors on (KIP-890)."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_open(log: PartitionLog, claim: Claim) -> bool:
 
 
 def needs_verification(log: PartitionLog, claim: Claim) -> bool:
-    """Whether the coordinator is to be asked. Raises Refusal INVALID_PRODUCER_EPOCH, whatever the coordinator has, for an epoch
+    """Whether the coordinator is to verify. Raises Refusal INVALID_PRODUCER_EPOCH, whatever the coordinator has, for an epoch
     below the log's own (UnifiedLog.maybeStartTransactionVerification)."""
     log.producers.check_epoch(claim.producer_id, claim.epoch)
     return not is_open(log, claim)

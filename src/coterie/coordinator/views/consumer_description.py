@@ -19,7 +19,7 @@ def describe_consumer_group(
     group: GroupOffsets | None, group_id: str, topics: TopicsImage, assignors: Iterable[str]
 ) -> DescribedGroup:
     """GROUP_ID_NOT_FOUND where there is none, or one of the classic protocol. Topics that are deleted are left out.
-    ``assignors`` are the broker's, the default one first; members may ask for others, where an earlier broker had them."""
+    ``assignors`` are the broker's, the default one first; members may request others, where an earlier broker had them."""
     if not isinstance(group, ConsumerGroup):
         missing = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, short_text(missing), group_id)
@@ -48,7 +48,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, names: Mapping[TopicId
         client_host=subscription.client_host,
         subscribed_topic_names=sorted(subscription.topic_names),
         subscribed_topic_regex=subscription.topic_regex,
-        # The member answers for what it is to revoke until it has.
+        # The member owns what it is to revoke until it has revoked it.
         assignment=_assignment((*current.assigned, *current.pending_revocation), names),
         target_assignment=_assignment(group.target.get(member.member_id, NO_PARTITIONS), names),
         member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,

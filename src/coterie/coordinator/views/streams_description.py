@@ -33,7 +33,7 @@ from coterie.wire.messages.streams.streams_group_heartbeat import (
     TaskOffset,
 )
 
-NOT_STORED = 1  # the status of a topology's description that is asked for
+NOT_STORED = 1  # the status of a topology's description that is requested
 
 
 def describe_streams_group(

@@ -103,7 +103,7 @@ class BrokerActor:
         self._arm()
 
     def _fetch_offsets(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        """The offsets of the one group that a consumer asks for, as broker/handlers/coordinators/offsets."""
+        """The offsets of the one group that a consumer requests, as broker/handlers/coordinators/offsets."""
         wanted = request.groups[0]
         group = self.shard.group(wanted.group_id)
         response = OffsetFetchResponseGroup(wanted.group_id)

@@ -26,8 +26,8 @@ class Ledger:
         self.open.add(token)
 
     def respond(self, token: Token) -> None:
-        """The token was answered. Raises AssertionError where it was not open."""
-        assert token not in self.responded, f"token {token} was answered twice"
+        """The token has its response. Raises AssertionError where it was not open."""
+        assert token not in self.responded, f"token {token} had two responses"
         assert token in self.open, f"token {token} was never submitted"
         self.open.discard(token)
         self.responded.add(token)
@@ -126,7 +126,7 @@ def check_replay(shard: Shard, again: Shard) -> None:
 
 
 class OffsetChecker:
-    """A committed offset, once answered, survives any crash."""
+    """A committed offset, once acknowledged, survives any crash."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[str, str, int], int] = {}

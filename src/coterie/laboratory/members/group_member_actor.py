@@ -1,5 +1,5 @@
 """The laboratory's consumer, whatever its group protocol: the real machines of member and commits, on a clock of its own and a
-network that fails. `member_actor` and `consumer_member_actor` add what each protocol's machine asks for."""
+network that fails. `member_actor` and `consumer_member_actor` add what each protocol's machine requests."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class _SentRequest:
 
 class GroupMemberActor(ABC, Generic[C, M]):
     """A consumer process: its member's machine, a listener that takes its time, and the client's commits (`ActorCommits`):
-    automatic ones, before partitions are given up too, and now and then one that the user asks for."""
+    automatic ones, before partitions are given up too, and now and then one that the user requests."""
 
     machine: M
 

@@ -1,5 +1,5 @@
-"""What a page asks of the laboratory, in JSON texts both ways: start, act, go to a time, step, and the hash of the trace; and
-what a reader's own file would have cost under other settings.
+"""What a page requests of the laboratory, in JSON texts both ways: start, act, go to a time, step, and the hash of the trace;
+and what a reader's own file would have cost under other settings.
 
 A page in a browser calls these functions in a worker; the desk's Python calls the same ones in the tests.
 """

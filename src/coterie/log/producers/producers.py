@@ -66,14 +66,14 @@ class LowestSequence:
 
 class Producers:
     """The producers of one log, by producer id. ``lowest``: of producers of transactions that are not known here, while the
-    coordinator is asked about the transaction and after it refused, `UNVERIFIED_KEPT` of them."""
+    coordinator verifies the transaction and after it refused, `UNVERIFIED_KEPT` of them."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerStateEntry] = {}
         self.lowest: dict[int, LowestSequence] = {}
 
     def note_unverified(self, header: BatchHeader) -> None:
-        """Before the coordinator is asked about the batch's transaction: where it fails for now, no later batch may come into
+        """Before the coordinator verifies the batch's transaction: where it fails for now, no later batch may come into
         the log ahead of this one, which its producer sends again (Kafka's VerificationStateEntry)."""
         if header.producer_id in self.by_id:
             return  # the numbers go on from its last batch

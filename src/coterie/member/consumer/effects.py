@@ -1,4 +1,4 @@
-"""What a member of the consumer protocol asks of its driver, beside what a classic one does."""
+"""What a member of the consumer protocol requests of its driver, beside what a classic one does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A member of a group of the consumer protocol (KIP-848), or of a share group (KIP-932): what it must do next, given what
 happened. No clock, no socket.
 
-A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and asks `next` for effects until there are none; it
+A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and calls `next` for effects until there are none; it
 carries each effect out and reports back, as with `coterie.member.machine`, whose inputs these are where they have the
 same meaning. Every input leads to a decision: events, which `replay` alone turns into the next state, and effects.
 """
@@ -137,7 +137,7 @@ class ConsumerMemberMachine:
         self._decide(decide_subscribed, topics, regex, now_ms)
 
     def polled(self, now_ms: int) -> None:
-        """The user asked for records: a sign of life."""
+        """The user requested records: a sign of life."""
         self._decide(ConsumerMemberDecision.record, shared.Polled(now_ms))
 
     def prepare_leave(self) -> None:

@@ -1,4 +1,4 @@
-"""What the user does: subscribe, poll, ask for a rebalance, leave (scenarios: tests/spec/member/leave.txt)."""
+"""What the user does: subscribe, poll, request a rebalance, leave (scenarios: tests/spec/member/leave.txt)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decide_rejoin(decision: MemberDecision, reason: str) -> None:
 
 
 def decide_enforced_rebalance(decision: MemberDecision, reason: str) -> None:
-    """Ignored during a round, which is the rebalance asked for, and of a member that takes no part."""
+    """Ignored during a round, which is the rebalance requested, and of a member that takes no part."""
     if decision.state.stage == Stage.STABLE:
         decision.record(e.RejoinRequested(reason))
 

@@ -1,7 +1,7 @@
 """`group_log` -> what the records of consumer groups (KIP-848) say, over time: epochs with their members and targets, what each
 member had, and who owned what. Frame -> Frame, each by one pass over a group's records in order.
 
-A group's records may begin in the middle, as compaction or an earlier run leaves them: nothing is asked of what came before.
+A group's records may begin in the middle, as compaction or an earlier run leaves them: nothing is required of what came before.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
             ("subscription_changed", f"{member_name(m)} changed its subscription") for _, m in change.resubscribed
         ]
     if not causes:
-        causes = [("leader_rejoined", "the same members: the leader asked, or partitions were added")]
+        causes = [("leader_rejoined", "the same members: the leader requested it, or partitions were added")]
     return {
         "group": row["group"],
         "generation": now.generation,

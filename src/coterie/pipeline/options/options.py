@@ -49,7 +49,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     push_down: bool = False
-    log_folder: str | None = None  # read the topics' files there instead of asking a broker
+    log_folder: str | None = None  # read the topics' files there instead of requesting them from a broker
     warnings: tuple[str, ...] = ()  # a sentence for each option that has no effect
 
     @property

@@ -264,7 +264,7 @@ def _taken(option: Option[object]) -> str:
 def _markdown() -> Iterator[str]:
     yield "# Options of the Spark source and sink\n"
     yield "Drawn from `src/coterie/pipeline/options/table.py`. Names and behaviour are those of Spark's Kafka connector; what"
-    yield "is marked *ours* it does not have. `./run conformance --part spark` asks both the same questions.\n"
+    yield "is marked *ours* it does not have. `./run conformance --part spark` requires the same of both.\n"
     yield "An option that is in no row is refused, with the nearest name; the connector ignores it. `kafka.NAME` is the client"
     yield "setting NAME; one that only Java's clients have is ignored, with a warning, and one that none has is refused.\n"
     yield "Where `kafka.delivery.timeout.ms` is given, a write to a broker that is away ends by it: `kafka.max.block.ms` and"

@@ -163,7 +163,7 @@ class RangeReader:
         self._machine.metadata_refreshed(refresh, now_ms(), jitter())
 
     def _look_up_leaders(self, topics: frozenset[str]) -> None:
-        """From the leader that is known, or else a bootstrap server; where none answers, the leader stays."""
+        """From the leader that is known, or else a bootstrap server; where none responds, the leader stays."""
         request = self.known.metadata_request(sorted(topics))
         for address in self.known.addresses(self._settings.bootstrap()):
             try:

@@ -236,7 +236,7 @@ class TopicReader:
         return self.beginning(partitions)
 
     def beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """The same for these partitions, without asking the group."""
+        """The same for these partitions, without a request to the group."""
         o = self.options
         if o.starting_timestamps is not None:
             return self._at_times("startingOffsetsByTimestamp", o.starting_timestamps, partitions, o.late_is_an_error)

@@ -43,7 +43,7 @@ ENDED_ELSEWHERE = frozenset(
         ErrorCode.INVALID_TXN_STATE,
     }
 )
-# Of a coordinator: it knows another course of the transaction than this producer, and an abort would meet the same answer.
+# Of a coordinator: it knows another course of the transaction than this producer, and an abort would meet the same error.
 _FATAL_WHERE_REFUSED: dict[type[Message], frozenset[ErrorCode]] = {
     AddPartitionsToTxnRequest: frozenset({ErrorCode.INVALID_TXN_STATE}),
     AddOffsetsToTxnRequest: frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.UNKNOWN_SERVER_ERROR}),

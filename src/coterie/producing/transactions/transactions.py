@@ -305,7 +305,7 @@ class Transactions:
         elif self.state == S.INITIALIZING:
             self._to(S.UNINITIALIZED)
         elif call.kind == "end":
-            # It asks for what it refuses.
+            # It requests what it refuses.
             is_fatal = self.state == S.ABORTING and code == ErrorCode.TRANSACTION_ABORTABLE
             self._fail(S.FATAL_ERROR if is_fatal else S.ABORTABLE_ERROR, code)
         elif call.kind == "offsets" or remedy not in _RETRIED:
@@ -361,7 +361,7 @@ class Transactions:
         return ErrorCode.NONE
 
     def _next_request(self, call: _Call) -> Message | None:
-        """None: the last was answered, and the state is as the call leaves it."""
+        """None: the last has its response, and the state is as the call leaves it."""
         who = self.transactional_id, self.producer_id, self.epoch
         match call.kind, call.step:
             case "init", 0:

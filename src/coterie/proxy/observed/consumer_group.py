@@ -1,8 +1,8 @@
 """A group of the consumer protocol (KIP-848) as the heartbeats of its members show it.
 
 The target assignment is the coordinator's alone: there are lines for what raised the group epoch and for what each member was
-to revoke and was assigned. An epoch is seen with the first response that has it; its causes are what members asked since the
-epoch before: to join, to leave, or another subscription.
+to revoke and was assigned. An epoch is seen with the first response that has it; its causes are the requests of members since
+the epoch before: to join, to leave, or another subscription.
 """
 
 from __future__ import annotations

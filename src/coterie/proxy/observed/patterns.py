@@ -83,7 +83,7 @@ class ObservedPatterns:
 
     def coordinator_named(self, node_id: int, now_ms: int) -> None:
         """FindCoordinator names that broker; a response of a broker that does not know better yet may name the former one, so
-        that a request which is answered there decides."""
+        that a request with its response there decides."""
         if self._named is None or self._named[0] != node_id:
             self._named = node_id, now_ms
 

@@ -21,7 +21,7 @@ from coterie.testing.faults import FaultRule
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
-_BEYOND_WAIT_S = 30.0  # an operation with a time-out is answered so much later, at most
+_BEYOND_WAIT_S = 30.0  # an operation with a time-out responds so much later, at most
 _RAISED: dict[int, type[Exception]] = {400: ValueError, 404: LookupError, 504: TimeoutError}
 
 

@@ -1,6 +1,6 @@
 """The control API over HTTP. Each operation runs in a thread, where its waits hold nobody else up.
 
-Who reaches it may do everything to the broker: it listens on loopback, or asks for a token. A web page in the tester's browser
+Who reaches it may do everything to the broker: it listens on loopback, or requires a token. A web page in the tester's browser
 reaches loopback as well: a request with another Host, an Origin, or another Content-Type than JSON is refused.
 """
 

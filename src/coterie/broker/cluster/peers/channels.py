@@ -19,10 +19,10 @@ RETRY_S = 0.1
 
 
 class ControllerChannels:
-    """Each request is repeated until it is answered or its broker has gone: ``address`` returns None once the broker is not
-    registered under that epoch any more, or this broker is no longer the controller. ``responded`` gets each request with its
-    response. ``keeps_open``: connections stay open between requests, so that a broker whose certificate has expired since is
-    reached on."""
+    """Each request is repeated until its response arrives or its broker has gone: ``address`` returns None once the broker is
+    not registered under that epoch any more, or this broker is no longer the controller. ``responded`` gets each request with
+    its response. ``keeps_open``: connections stay open between requests, so that a broker whose certificate has expired since
+    is reached on."""
 
     def __init__(
         self,

@@ -235,7 +235,7 @@ class _LeaderFetcher:
         await self._synced(list(rows))
 
     async def _synced(self, partitions: list[TopicPartition]) -> None:
-        """The next fetch tells the leader that this broker has what it appended: where flush.messages asks for it, it is on the
+        """The next fetch tells the leader that this broker has what it appended: where flush.messages requires it, it is on the
         disk by then."""
         synced, left = asyncio.Event(), set[TopicPartition]()
         for partition in partitions:

@@ -19,7 +19,7 @@ class ZooKeeperTopics:
 
     def look_up(self, topic: str, done: Callable[[set[int] | None], None]) -> None:
         """``done`` gets the topic's partitions later, none for a topic that is deleted, or None where ZooKeeper does not
-        answer."""
+        respond."""
         task = asyncio.get_running_loop().create_task(self._look_up(topic, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""What one client may do (Kafka's AuthHelper): the authorizer asked for the principal and address of a connection."""
+"""What one client may do (Kafka's AuthHelper): the authorizer's rulings for the principal and address of a connection."""
 
 from __future__ import annotations
 

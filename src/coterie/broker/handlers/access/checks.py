@@ -152,7 +152,7 @@ def authorized(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
 
 
 def _behind(handlers: Mapping[int, Handler], key: int, check: Check) -> Handler:
-    """``handlers`` is asked at each request: it gets a handler at its first."""
+    """``handlers`` is called at each request: it gets a handler at its first."""
 
     def handle(broker: Services, request: Any, call: Call) -> Result:
         acls = broker.clients.acls

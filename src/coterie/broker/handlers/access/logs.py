@@ -86,7 +86,7 @@ def list_offsets(checked: CheckedRequest) -> Result:
 
 
 def offset_for_leader_epoch(checked: CheckedRequest) -> Result:
-    """Brokers ask as well (KIP-320)."""
+    """Brokers request it as well (KIP-320)."""
     if checked.access.allows_cluster(_O.CLUSTER_ACTION, is_reported=False):
         return checked.proceed()
     return _denied_last(

@@ -50,7 +50,7 @@ def metadata(checked: CheckedRequest) -> Result:
         if response.cluster_authorized_operations != NOT_REQUESTED:
             response.cluster_authorized_operations = cluster_operations(access)
 
-    if version == 0 and wanted and not request.topics:  # an empty list would ask for all
+    if version == 0 and wanted and not request.topics:  # an empty list would request all
         request.topics = [MetadataRequestTopic(name="")]
         return checked.then(lambda response: _only_denied(response, denied))
     return checked.then(change)

@@ -53,7 +53,7 @@ def _log_dir(broker: LogDirServices) -> str:
 def _sizes(
     topics: Topics, requested: list[DescribableLogDirTopic] | None
 ) -> Generator[None, None, list[DescribeLogDirsTopic]]:
-    """The sizes of the partitions requested, each once; None asks for all."""
+    """The sizes of the partitions requested, each once; None requests all."""
     if requested is None:
         wanted = {name: dict.fromkeys(range(len(topic.partitions))) for name, topic in topics.by_name.items()}
     else:

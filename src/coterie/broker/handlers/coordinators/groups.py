@@ -44,7 +44,7 @@ def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Ca
     (`coordinator/classic/join.py`)."""
     longest = max([len(p.metadata) for p in request.protocols], default=0)
     limit = broker.settings.topic_defaults.max_message_bytes
-    if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
+    if longest > limit:  # Kafka returns an unknown error to the SyncGroup, once it cannot store the generation
         text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"
         broker.log_lines.warning(text, request.group_id, longest, limit)
         return refuse(request, ErrorCode.INVALID_REQUEST)

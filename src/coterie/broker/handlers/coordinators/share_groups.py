@@ -1,6 +1,6 @@
 """Share groups (KIP-932): heartbeats and descriptions, and the offsets of groups, described, altered and deleted.
 
-States of partitions are the share coordinator's: it is asked between what the group stores before and after."""
+States of partitions are the share coordinator's: their requests come between what the group stores before and after."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def handle_txn_offset_commit(
 def handle_add_partitions_to_txn(
     broker: TransactionServices, request: AddPartitionsToTxnRequest, call: Call
 ) -> Message | Pending:
-    """From version 4 on, what one broker asks another: several transactions, each as one of a client's."""
+    """From version 4 on, what one broker requests of another: several transactions, each as one of a client's."""
     if broker.transaction_requests is not None:
         return broker.transaction_requests.add_partitions(request, call.api_version)
     work = _add_to_transactions(broker, request, call.api_version)

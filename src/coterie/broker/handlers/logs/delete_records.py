@@ -1,4 +1,5 @@
-"""DeleteRecords. In a cluster it is answered once the logs of all live replicas begin there (Kafka's DelayedDeleteRecords)."""
+"""DeleteRecords. In a cluster its response is sent once the logs of all live replicas begin there (Kafka's
+DelayedDeleteRecords)."""
 
 from __future__ import annotations
 

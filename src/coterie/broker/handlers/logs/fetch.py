@@ -245,7 +245,7 @@ class _Fetching:
 
 
 class _Wait:
-    """A fetch that waits until min.bytes are there; answered at the latest after max_wait_ms.
+    """A fetch that waits until min.bytes are there; its response is sent at the latest after max_wait_ms.
 
     As in Kafka's DelayedFetch bytes are counted while they are appended, and read once there are enough: an append costs
     little, however many fetches wait for it.
@@ -300,7 +300,7 @@ class _Wait:
 
 
 def _reads_committed(request: FetchRequest) -> bool:
-    """Replicas read to the end of the log, whatever isolation they ask for."""
+    """Replicas read to the end of the log, whatever isolation they request."""
     return request.isolation_level == READ_COMMITTED and is_consumer(request)
 
 

@@ -37,8 +37,8 @@ RENEWS_FROM = 2
 
 
 def handle_share_fetch(broker: ShareFetchServices, request: ShareFetchRequest, call: Call) -> Message | Pending:
-    """Errors of the session are the response's, all others a partition's. A broker with as many sessions as it may have answers
-    after max.wait.ms, so that the member does not ask again at once."""
+    """Errors of the session are the response's, all others a partition's. A broker with as many sessions as it may have returns
+    after max.wait.ms, so that the member does not repeat it at once."""
     pending = Pending()
     acknowledges = any(p.acknowledgement_batches for topic in request.topics for p in topic.partitions)
     try:

@@ -48,7 +48,7 @@ class WaitingTail:
         self.changed(self, by)
 
     def is_refused(self) -> bool:
-        """Whether the fetch is answered with an error: the topic was deleted, or another broker leads, or in another epoch."""
+        """Whether the fetch receives an error: the topic was deleted, or another broker leads, or in another epoch."""
         topic = self._topics.by_name.get(self.partition.topic)
         index = self.partition.index
         if topic is None or index >= len(topic.partitions) or topic.partitions[index] is not self.partition:

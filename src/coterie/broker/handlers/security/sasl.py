@@ -32,7 +32,7 @@ def handle_sasl_handshake(broker: SaslServices, request: SaslHandshakeRequest, c
     mechanisms = broker.clients.logins.mechanisms(listener)
     is_other = state.is_complete and request.mechanism != state.mechanism
     if request.mechanism not in mechanisms or is_other:
-        text = "a connection from %s asks for the mechanism %r of SASL, which it cannot have"
+        text = "a connection from %s requests the mechanism %r of SASL, which it cannot have"
         broker.log_lines.warning(text, call.connection.host, short_text(request.mechanism))
         state.is_refused = True
         return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms)

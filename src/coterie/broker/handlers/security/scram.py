@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def handle_describe_user_scram_credentials(
     broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> Message | Pending:
-    """The credentials of the users requested, each once; no list, or an empty one, asks for all."""
+    """The credentials of the users requested, each once; no list, or an empty one, requests all."""
     describing = _describe(broker, request)
     if broker.client_entities is None:
         return broker.turns.run(describing)

@@ -177,7 +177,7 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int = row(
         INT,
         1_000,
-        "The most incremental fetch sessions that are kept; 0: every fetch is answered in full.",
+        "The most incremental fetch sessions that are kept; 0: every fetch is a full one.",
         at_least(0),
     )
     log_retention_check_interval_ms: int = row(LONG, 300_000, "How often old segments are looked for.", at_least(1))
@@ -201,7 +201,7 @@ class BrokerConfig:
     group_consumer_assignors: tuple[str, ...] = row(
         LIST,
         ("uniform", "range"),
-        "The assignors of consumer groups (KIP-848), by name or Kafka's class; the first is that of members that ask for none.",
+        "The assignors of consumer groups (KIP-848), by name or Kafka's class; the first is that of members that request none.",
         one_of("uniform", "range", *KAFKA_ASSIGNORS),
     )
     group_consumer_session_timeout_ms: int = _of_consumer_groups(45_000, "The session timeout of members", 1)

@@ -1,6 +1,6 @@
 """Every topic setting of Kafka 3.9 and of 4.4 (which dropped three): type, default, values, and what it does here.
 
-Facts: org.apache.kafka.storage.internals.log.LogConfig and what brokers of both versions answer to DescribeConfigs.
+Facts: org.apache.kafka.storage.internals.log.LogConfig and what brokers of both versions return to DescribeConfigs.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class TopicConfig:
     min_insync_replicas: int = _topic(
         INT,
         1,
-        "The replicas that must have a record before acks=all is answered; at most as many as there are.",
+        "The replicas that must have a record before acks=all is acknowledged; at most as many as there are.",
         at_least(1),
         broker=("min.insync.replicas",),
         no_effect="a partition has one replica, and no more are waited for, as by Kafka since 3.7",

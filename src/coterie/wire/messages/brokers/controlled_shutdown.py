@@ -1,4 +1,4 @@
-"""ControlledShutdown (key 7): a broker asks the controller to move its leaders before it stops. v2 has the broker epoch
+"""ControlledShutdown (key 7): a broker requests that the controller move its leaders before it stops. v2 has the broker epoch
 (KIP-380), v3 is flexible. As in Apache Kafka 2.6, but for v0, whose header has no client id: only brokers of Kafka 0.8 sent it.
 """
 

@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6): the controller's view of brokers and partitions, with which brokers answer clients. v1 has
+"""UpdateMetadata (key 6): the controller's view of brokers and partitions, with which brokers respond to clients. v1 has
 endpoints, v2 racks, v3 names of listeners, v4 offline replicas, v5 groups by topic and has the broker epoch (KIP-380), v6
 flexible. As in Apache Kafka 2.6.
 """

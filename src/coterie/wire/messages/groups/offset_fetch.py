@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): committed offsets. v0 asked ZooKeeper in Kafka, here it is as v1; v2 all topics with null and a
+"""OffsetFetch (key 9): committed offsets. v0 read from ZooKeeper in Kafka, here it is as v1; v2 all topics with null and a
 top-level error, v5 leader epochs, v6 flexible, v7 require-stable (KIP-447), v8 several groups (KIP-709), v9 member epochs
 (KIP-848), v10 topic ids.
 """

@@ -1,5 +1,5 @@
 """ListConfigResources (key 74): which resources have settings, by type. v0 (KIP-714) lists client metrics and names no
-type; v1 (KIP-1142) lists the types that it is asked for, or all.
+type; v1 (KIP-1142) lists the requested types, or all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """StreamsGroupHeartbeat (key 88, KIP-1071): a member of a streams group joins with its topology (epoch 0), stays, reports its
 tasks and leaves (-1, or -2 for a static one) by it. Null, or -1, in a request: unchanged. v1 adds the lag that a warm-up task
-may have and asks for the topology's description (KIP-1331).
+may have and requests the topology's description (KIP-1331).
 """
 
 from __future__ import annotations

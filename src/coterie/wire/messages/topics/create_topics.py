@@ -1,5 +1,5 @@
 """CreateTopics (key 19). v1 validate-only, v4 broker defaults with -1 (KIP-464), v5 flexible and what was created in the
-answer (KIP-525), v7 topic ids.
+response (KIP-525), v7 topic ids.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """AddPartitionsToTxn (key 24): a producer names to the coordinator the partitions that its transaction will write to (KIP-98).
-v3 flexible; from v4 on only brokers ask, for several transactions at once, or verify only; v5 new error codes (KIP-890).
+v3 flexible; from v4 on only brokers send it, for several transactions at once, or verify only; v5 new error codes (KIP-890).
 """
 
 from __future__ import annotations
