@@ -260,7 +260,7 @@ def test_why_through_the_proxy_is_the_broker_s_own_answer() -> None:
                 return await admin.explain_group("crew")
 
         theirs, ours = (world.run(explained(one)) for one in (broker.bootstrap_servers, proxied.bootstrap_servers))
-        assert (ours.unseen, theirs.unseen) == (UNSEEN, None)
+        assert (ours.unseen, theirs.unseen) == (str(UNSEEN), None)
         assert ours.verdict == theirs.verdict
         assert ours.verdict.endswith("has not sent the assignment yet")
         assert (ours.state, ours.generation, ours.leader) == (theirs.state, theirs.generation, theirs.leader)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import coterie.web
 from coterie.coordinator.journal.line import CAUSES
+from coterie.text.phrase import ENGLISH
 from coterie.web.marks import MARKS
 from coterie.web.pages import LANGUAGES, texts
 
@@ -16,7 +17,10 @@ TEXTS = json.loads((ROOM / "texts.json").read_text("utf-8"))
 
 
 def test_every_text_is_there_in_every_language_with_the_same_values() -> None:
-    for name, of_languages in TEXTS.items():
+    phrases = {f"phrase.{name}": re.sub(r":[^}]+\}", "}", text) for name, text in ENGLISH.items()}
+    assert {name for name, of_languages in TEXTS.items() if "en" not in of_languages} == phrases.keys()
+    for name, written in TEXTS.items():
+        of_languages = {"en": phrases[name], **written} if name in phrases else written
         assert of_languages.keys() == LANGUAGES.keys(), name
         values = {language: sorted(re.findall(r"\{\w+\}", text)) for language, text in of_languages.items()}
         assert len({tuple(v) for v in values.values()}) == 1, (name, values)

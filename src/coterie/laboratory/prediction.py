@@ -14,7 +14,8 @@ from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.workload import Plan, rolling_restart
-from coterie.text.quantity import quantity, span
+from coterie.text.phrase import Phrase, PhraseValue
+from coterie.text.quantity import span
 
 SEEDS = 5
 MEMBER_RESTARTS = 72  # restarts of a run times its members: a run takes a fifth of a second
@@ -87,14 +88,20 @@ class Prediction:
     seeds: int
     costs: tuple[PredictedCost, ...]
     recommendation: str
+    recommendation_phrase: Phrase
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another setting, and the ``change`` that leads to it, as a request."""
+    """Another setting, and the ``steps`` that lead to it."""
 
     setting: StudySetting
-    change: str
+    steps: tuple[Phrase, ...]
+
+    @property
+    def change(self) -> str:
+        """The steps as a request; empty without one."""
+        return " and ".join(map(str, self.steps))
 
 
 class DeployedOwnership(Ownership):
@@ -117,9 +124,10 @@ def predict(
 ) -> Prediction:
     """The deploy under each setting and seed; ``ran`` is called after each run, for a progress bar."""
     restarts = run_restarts(group, deploy)
-    options = [Alternative(group.setting, ""), *alternatives]
+    options = [Alternative(group.setting, ()), *alternatives]
     costs = tuple(_cost(group, deploy, option, restarts, range(seeds), ran) for option in options)
-    return Prediction(group.members, group.partitions, restarts, seeds, costs, _recommendation(costs, options))
+    recommendation = _recommendation(costs, options)
+    return Prediction(group.members, group.partitions, restarts, seeds, costs, str(recommendation), recommendation)
 
 
 def run_restarts(group: DeployedGroup, deploy: Deploy) -> int:
@@ -182,10 +190,10 @@ def changed(
     today: StudySetting, *, static: bool | None, protocol: str | None, session_timeout_ms: int | None
 ) -> Alternative:
     """Today's setting with these instead; None leaves one as it is. ``protocol``: cooperative or consumer."""
-    setting, steps = today, list[str]()
+    setting, steps = today, list[Phrase]()
     if protocol == "cooperative" and setting.protocol != protocol:
         setting = replace(setting, protocol=protocol, assignor="cooperative-sticky")
-        steps.append("move to the cooperative-sticky assignor")
+        steps.append(Phrase("use_cooperative", {}))
     elif protocol == "consumer" and setting.protocol != protocol:
         setting = replace(
             setting,
@@ -194,16 +202,16 @@ def changed(
             session_timeout_ms=CONSUMER_SESSION_MS,
             heartbeat_interval_ms=CONSUMER_HEARTBEAT_MS,
         )
-        steps.append("move to group.protocol=consumer")
+        steps.append(Phrase("use_consumer", {}))
     if static and not setting.static:
         setting = replace(setting, static=True)
-        steps.append("give every member a group.instance.id")
+        steps.append(Phrase("use_static", {}))
     if session_timeout_ms is not None and session_timeout_ms != setting.session_timeout_ms:
         heartbeat_ms = min(setting.heartbeat_interval_ms, session_timeout_ms // 3)
         setting = replace(setting, session_timeout_ms=session_timeout_ms, heartbeat_interval_ms=heartbeat_ms)
         name = "consumer.session.timeout.ms of the group" if setting.protocol == "consumer" else "session.timeout.ms"
-        steps.append(f"set {name}={session_timeout_ms}")
-    return Alternative(named(setting), " and ".join(steps))
+        steps.append(Phrase("use_setting", {"name": name, "value": session_timeout_ms}))
+    return Alternative(named(setting), tuple(steps))
 
 
 def usual_alternatives(today: StudySetting, deploy: Deploy, *, serves_consumer: bool) -> list[Alternative]:
@@ -237,31 +245,26 @@ def protocol_of(assignor: str, *, is_consumer: bool) -> str:
     return "consumer" if is_consumer else "cooperative" if is_cooperative(assignor) else "eager"
 
 
-def _recommendation(costs: Sequence[PredictedCost], options: Sequence[Alternative]) -> str:
+def _recommendation(costs: Sequence[PredictedCost], options: Sequence[Alternative]) -> Phrase:
     """One sentence; of changes that are as good as the best, the smallest."""
     today, *others = costs
-    cost_text = f"{_seconds(today.unowned_s.mean)} unowned per partition and {_count(today.rebalances.mean)}"
+    of_today: dict[str, PhraseValue] = _cost_values(today)
     if not others:
-        return f"The deploy costs {cost_text}."
+        return Phrase("deploy_costs", of_today)
     best_s = min(cost.unowned_s.mean for cost in others)
     best = next(c for c in others if c.unowned_s.mean <= best_s * (1 + BETTER_BY) + NOTHING_S)
     if best.unowned_s.mean > today.unowned_s.mean * (1 - BETTER_BY) - NOTHING_S:
-        return (
-            f"Leave the settings as they are: the deploy costs {cost_text}, and no other setting saves a tenth of it."
-        )
-    setting = options[costs.index(best)].setting
-    sentence = (
-        f"{best.change[0].upper()}{best.change[1:]}: {_seconds(best.unowned_s.mean)} unowned per partition instead of "
-        f"{_seconds(today.unowned_s.mean)}, and {_count(best.rebalances.mean)} instead of {today.rebalances.mean:g}"
-    )
-    if setting.session_timeout_ms > options[0].setting.session_timeout_ms:
-        sentence += f"; a crash is noticed after {span(setting.session_timeout_ms)} then"
-    return sentence + "."
+        return Phrase("deploy_best_as_is", of_today)
+    option = options[costs.index(best)]
+    values = _cost_values(best) | {
+        "changes": option.steps,
+        "today_s": of_today["unowned_s"],
+        "today": f"{today.rebalances.mean:g}",
+    }
+    if option.setting.session_timeout_ms > options[0].setting.session_timeout_ms:
+        return Phrase("deploy_change_crash", values | {"session_ms": option.setting.session_timeout_ms})
+    return Phrase("deploy_change", values)
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.1f} s"
-
-
-def _count(rebalances: float) -> str:
-    return quantity(round(rebalances), "rebalance")
+def _cost_values(cost: PredictedCost) -> dict[str, PhraseValue]:
+    return {"unowned_s": f"{cost.unowned_s.mean:.1f}", "rebalances": round(cost.rebalances.mean)}

@@ -11,10 +11,9 @@ from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, STABL
 from coterie.observer.machine.known import KnownGroup, KnownMember
 from coterie.observer.timeouts import next_timeout
 from coterie.text.lag import total_lag, total_lag_ms
-from coterie.text.quantity import quantity, span
+from coterie.text.phrase import Phrase
 
-UNSEEN = "heartbeats, timers, and who has joined are not seen from outside: a coterie broker shows them"
-OF_A_JOURNAL = "this is the state at the journal's last line; heartbeats, timers and lag are not in a journal"
+OF_A_JOURNAL = Phrase("unseen_in_journal", {})
 
 
 def seen_explanation(
@@ -27,7 +26,8 @@ def seen_explanation(
     """Of a described group. ``lines``: what the observer wrote while it watched the group, for ``watched_ms``."""
     described, course = group.described, group.course
     assert described is not None
-    leader = None if group.stored is None else group.stored.leader
+    leader, verdict = None if group.stored is None else group.stored.leader, _verdict(group, lines)
+    unseen = Phrase("unseen", {"watched_ms": watched_ms})
     in_state_ms = now_ms - course.since_ms
     rows = [{"committed": p.committed, "lag": p.lag, "lag_ms": p.lag_ms} for p in partitions]
     known = [group.members.get(m.member_id) or KnownMember(m) for m in described.members]
@@ -41,14 +41,16 @@ def seen_explanation(
         leader,
         (),
         next_timeout(group, now_ms),
-        _verdict(group, lines),
+        str(verdict),
         tuple(_member(member, leader, now_ms) for member in known),
         (),
         partitions,
         total_lag(rows),
         (),
         total_lag_ms(rows),
-        f"watched for {span(watched_ms)}; {UNSEEN}",
+        str(unseen),
+        verdict,
+        unseen,
     )
 
 
@@ -71,19 +73,19 @@ def _member(member: KnownMember, leader: str | None, now_ms: int) -> MemberExpla
     )
 
 
-def _verdict(group: KnownGroup, lines: Sequence[JournalLine]) -> str:
+def _verdict(group: KnownGroup, lines: Sequence[JournalLine]) -> Phrase:
     assert group.described is not None
-    state, members = group.described.state, quantity(len(group.described.members), "member")
-    texts = {
-        STABLE: f"the group is stable with {members}",
-        EMPTY: "the group has no members",
-        PREPARING: f"a rebalance waits for members to join; the group has {members}",
-        COMPLETING: f"all of {members} have joined, and the leader has not sent the assignment yet",
+    state, members = group.described.state, {"members": len(group.described.members)}
+    phrases = {
+        STABLE: Phrase("seen_stable", members),
+        EMPTY: Phrase("empty", {}),
+        PREPARING: Phrase("seen_joining", members),
+        COMPLETING: Phrase("seen_syncing", members),
     }
-    text, happened = texts.get(state, f"the group is {state} with {members}"), last_event(lines)
+    phrase, happened = phrases.get(state, Phrase("seen_in_state", {"state": state, **members})), last_event(lines)
     if happened:
-        return f"{text}; while it was watched: {happened}"
-    return f"{text}; nothing moved while it was watched" if state in (STABLE, EMPTY) else text
+        return Phrase("and_watched", {"phrase": phrase, "happened": happened})
+    return Phrase("and_nothing_moved", {"phrase": phrase}) if state in (STABLE, EMPTY) else phrase
 
 
 def last_event(lines: Iterable[JournalLine]) -> str:
@@ -125,6 +127,8 @@ def journal_explanation(lines: Sequence[JournalLine], now_ms: int) -> GroupExpla
         partitions,
         None,
         (),
+        None,
+        str(OF_A_JOURNAL),
         None,
         OF_A_JOURNAL,
     )

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from coterie.client.admin.group_explanation import NextTimeout
 from coterie.observer.machine.classic import COMPLETING, PREPARING
 from coterie.observer.machine.known import KnownGroup, KnownMember
+from coterie.text.phrase import Phrase
 
 OF_PHASE = {
-    PREPARING: "members that have not joined are removed, and the generation is formed with the others",
-    COMPLETING: "members without a SyncGroup are removed, and a new rebalance begins",
+    PREPARING: Phrase("then_joins_removed", {}),
+    COMPLETING: Phrase("then_seen_syncs_removed", {}),
 }
 SESSION, POLL_INTERVAL = "session timeout", "max.poll.interval.ms"
 PHASE = "rebalance timeout"
@@ -28,7 +29,7 @@ def next_timeout(group: KnownGroup, now_ms: int) -> NextTimeout | None:
         known = [member.metadata for member in group.members.values()] or before
         timeout_ms = max((member.rebalance_timeout for member in known), default=0)
         left_ms = group.course.since_ms + timeout_ms - now_ms
-        return NextTimeout(PHASE, None, max(left_ms, 0), then) if timeout_ms else None
+        return NextTimeout(PHASE, None, max(left_ms, 0), str(then), then) if timeout_ms else None
     late = (timeout for member in group.members.values() for timeout in _of_member(member, now_ms))
     return min(late, key=lambda timeout: timeout.left_ms, default=None)
 
@@ -40,8 +41,8 @@ def _of_member(member: KnownMember, now_ms: int) -> Iterator[NextTimeout]:
     member_id = member.metadata.member_id
     session_ms, interval_ms = member.session_ms, member.metadata.rebalance_timeout
     if session_ms is not None and last_ms + session_ms > now_ms:
-        then = "the member is removed if it has died, and a rebalance begins"
-        yield NextTimeout(SESSION, member_id, last_ms + session_ms - now_ms, then)
+        then = Phrase("then_removed_if_dead", {})
+        yield NextTimeout(SESSION, member_id, last_ms + session_ms - now_ms, str(then), then)
     if interval_ms and last_ms + interval_ms > now_ms:
-        then = "the member leaves if it has not polled, and a rebalance begins"
-        yield NextTimeout(POLL_INTERVAL, member_id, last_ms + interval_ms - now_ms, then)
+        then = Phrase("then_leaves_if_idle", {})
+        yield NextTimeout(POLL_INTERVAL, member_id, last_ms + interval_ms - now_ms, str(then), then)

@@ -18,9 +18,9 @@ DEFAULT_LANGUAGE = "en"
 
 @cache
 def texts(language: str) -> dict[str, str]:
-    """Name -> text, of texts.json."""
+    """Name -> text, of texts.json. A phrase of `text.phrase` has none in English, in which documents have it."""
     document = json.loads((files("coterie.web") / "texts.json").read_text("utf-8"))
-    return {name: of_languages[language] for name, of_languages in document.items()}
+    return {name: of_languages[language] for name, of_languages in document.items() if language in of_languages}
 
 
 @cache

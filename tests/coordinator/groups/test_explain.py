@@ -32,7 +32,10 @@ def test_a_rebalance_names_whom_it_waits_for_and_what_the_timeout_will_do() -> N
         "member_id": "a-1",
         "left_ms": 7000,
         "then": "the member is removed, and the generation is formed with the others",
+        "then_phrase": {"name": "then_removed_formed", "values": {}},
     }
+    of = {"late": ("a-1",), "joined": 1, "members": 2}
+    assert explanation["verdict_phrase"] == {"name": "waits_for_joins", "values": of}
     a, b = explanation["members"]
     assert (a["last_heard_ms"], a["waits_in"], b["waits_in"]) == (3000, None, "JoinGroup")
 

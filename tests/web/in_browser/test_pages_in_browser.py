@@ -18,6 +18,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie.laboratory.prediction import Deploy, DeployedGroup, named, usual_alternatives
 from coterie.laboratory.study.group import StudySetting
 from coterie.text.hidden import visible
+from coterie.text.phrase import Phrase, phrase_fields
 from coterie.web import event_streams, handed_feed, journal_memory, observed_feed
 from coterie.web.what_if import past, predicted_with_timelines
 from coterie_conformance.console.browser import chromium, opened, violations
@@ -218,6 +219,48 @@ async def test_a_chosen_language_and_theme_stay() -> None:
         await page.reload()
         await page.wait_for_selector("html[data-theme=dark][lang=zh]")
         assert await violations(page) == []
+
+
+async def test_a_chinese_page_words_the_sentences_of_the_server() -> None:
+    feed = feed_of("crew")
+    late = explanation("crew")["members"][1]["member_id"]
+    then = Phrase("then_one_removed", {"removed": 1, "members": 3, "leaving": (late,)})
+    feed.explanations["crew"] = explanation(
+        "crew",
+        state="PreparingRebalance",
+        **phrase_fields("verdict", Phrase("waits_for_joins", {"late": (late,), "joined": 2, "members": 3})),
+        **phrase_fields("unseen", Phrase("unseen", {"watched_ms": 4_000})),
+        waiting_for=[{"member_id": late, "client_id": "client-1", **phrase_fields("owes", Phrase("owes_join", {}))}],
+        next_timeout={
+            "name": "rebalance timeout",
+            "member_id": None,
+            "left_ms": 9_000,
+            **phrase_fields("then", then),
+        },
+    )
+    causes = [{"kind": "member_joined", "member_id": late, "client_id": "client-1"}]
+    feed.memory.take(line("crew", "rebalance_started", BEGAN_MS, causes=causes))
+    shown = {
+        "#verdict": "重平衡在等待 client-1 重新加入；3 个成员中已有 2 个加入",
+        "#next": "下一个：9 秒后 重平衡超时；然后 移除 3 个成员中的 1 个（client-1），其余继续",
+        "#unseen": "已观察 4 秒；心跳、计时器以及谁已加入，从外部看不到：coterie 代理会显示",
+        "#members": "尚未再次发送 JoinGroup",
+        "#lines tbody tr:first-child": "client-1 加入",
+    }
+    async with (
+        served(feed) as url,
+        chromium() as browser,
+        opened(browser, url, "/console/groups/crew", locale="zh-CN") as page,
+    ):
+        await page.wait_for_selector("#members .tall .row")
+        for selector, words in shown.items():
+            await page.locator(selector).filter(has_text=words).wait_for(timeout=PATIENCE_MS)
+        document = prediction_document()
+        recommended = Phrase("deploy_best_as_is", {"unowned_s": "1.5", "rebalances": 6})
+        document |= phrase_fields("recommendation", recommended)
+        await page.route("**/predict", lambda route: route.fulfill(json=document))
+        await page.click("#what-if [type=submit]")
+        await page.wait_for_selector("#what-if-answer:has-text('保持现有设置：这次部署使每个分区无所有者 1.5 秒')")
 
 
 async def test_a_change_is_shown_before_it_is_done() -> None:

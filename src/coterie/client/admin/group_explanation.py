@@ -1,8 +1,9 @@
 """Why a group is where it is, as a coterie broker explains it: what `coterie groups why --json` prints and what
 ``/groups/GROUP`` returns over HTTP, with the same names.
 
-Times are in ms. A field that a newer broker adds is left out; one that is missing or of another type is an error, but for those
-with a default, which an older broker does not have.
+Times are in ms. A sentence has its data beside it, in a field whose name ends with ``_phrase``. A field that a newer broker
+adds is left out; one that is missing or of another type is an error, but for those with a default, which an older broker does
+not have.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from coterie.client.admin_types import GroupState
+from coterie.text.phrase import Phrase, read_phrase
 
 T = TypeVar("T")
 SLACK_MS = 1_000  # a busy client's heartbeat is late by less
@@ -28,6 +30,7 @@ class AwaitedMember:
     member_id: str
     client_id: str | None
     owes: str
+    owes_phrase: Phrase | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class NextTimeout:
     member_id: str | None
     left_ms: int
     then: str
+    then_phrase: Phrase | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,8 @@ class GroupExplanation:
     stalled: tuple[str, ...]
     lag_ms: int | None = None
     unseen: str | None = None
+    verdict_phrase: Phrase | None = None
+    unseen_phrase: Phrase | None = None
 
 
 def group_explanation(document: bytes) -> GroupExplanation:
@@ -162,6 +168,8 @@ def read_json(kind: type[T], value: object, path: str) -> T:
 
 
 def _read(kind: Any, value: Any, path: str) -> Any:
+    if kind is Phrase:
+        return read_phrase(value)
     if is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
         optional = {f.name for f in fields(kind) if f.default is not MISSING}

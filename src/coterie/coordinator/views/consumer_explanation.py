@@ -19,15 +19,20 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor, time_to_target_ms
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.views.explanation import empty_group
 from coterie.coordinator.views.modern_explanation import (
-    NAMED,
+    awaited_member,
+    awaited_of_holders,
+    computes_target,
     explained,
     freed,
     member_session,
     next_timeout,
+    owed_release,
+    reconciling,
     seconds,
 )
-from coterie.text.quantity import listed, quantity
+from coterie.text.phrase import Phrase, phrase_fields, read_phrase
 
 
 def explain_consumer_group(
@@ -40,7 +45,7 @@ def explain_consumer_group(
     protocol = preferred_assignor(assignor_wishes(group.members.values()), assignors) if assignors else None
     return explained(group, now_ms, "consumer", protocol, waiting_for) | {
         "next_timeout": next_timeout(group, now_ms, lambda member_id: _freed(group, member_id)),
-        "verdict": _verdict(group, waiting_for, now_ms, config),
+        **phrase_fields("verdict", _verdict(group, waiting_for, now_ms, config)),
         "members": [_member(group, m, now_ms, config, names) for m in group.members.values()],
     }
 
@@ -54,29 +59,23 @@ class _Names:
     def all(self, partitions: Iterable[TopicIdPartition]) -> list[str]:
         return sorted(f"{self._names.get(topic, topic.hex())}-{number}" for topic, number in partitions)
 
-    def some(self, partitions: Iterable[TopicIdPartition]) -> str:
-        return listed(self.all(partitions), NAMED)
-
 
 def _waits(group: ConsumerGroup, member: ConsumerMember, now_ms: int, names: _Names) -> dict[str, Any] | None:
     """What keeps a member from its target; None for one that has it."""
     current = member.current
     if current.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
-        owes = "is away, and its instance id has not come back"
+        owes = Phrase("is_away", {})
     elif current.state == ConsumerMemberState.UNREVOKED_PARTITIONS:
-        since_ms = _revoking_since_ms(group, member)
-        long = f" for {seconds(now_ms - since_ms)}" if since_ms is not None else ""
-        owes = f"has not released {names.some(current.pending_revocation)}{long}"
+        owes = owed_release(names.all(current.pending_revocation), _revoking_since_ms(group, member), now_ms)
     elif current.state == ConsumerMemberState.UNRELEASED_PARTITIONS:
         missing = group.target.get(member.member_id, NO_PARTITIONS).difference(current.assigned)
         owners = sorted({group.owners[p] for p in missing if p in group.owners})
-        of_whom = f", which {', '.join(owners)} {'has' if len(owners) == 1 else 'have'}" if owners else ""
-        owes = f"waits for {names.some(missing)}{of_whom}" if owners else "gets its partitions with its next heartbeat"
+        owes = awaited_of_holders(names.all(missing), owners) if owners else Phrase("gets_partitions", {})
     elif current.is_reconciled_to(group.assignment_epoch):
         return None
     else:
-        owes = f"has not sent a heartbeat since the target of epoch {group.assignment_epoch} was computed"
-    return {"member_id": member.member_id, "client_id": member.subscription.client_id, "owes": owes}
+        owes = Phrase("owes_heartbeat", {"epoch": group.assignment_epoch})
+    return awaited_member(member.member_id, member.subscription.client_id, owes)
 
 
 def _revoking_since_ms(group: ConsumerGroup, member: ConsumerMember) -> int | None:
@@ -84,40 +83,33 @@ def _revoking_since_ms(group: ConsumerGroup, member: ConsumerMember) -> int | No
     return None if ends_ms is None else ends_ms - member.subscription.rebalance_timeout_ms
 
 
-def _freed(group: ConsumerGroup, member_id: str) -> str:
+def _freed(group: ConsumerGroup, member_id: str) -> Phrase:
     current = group.members[member_id].current
-    return freed(len(current.assigned) + len(current.pending_revocation), "partition")
+    return freed("then_partitions_freed", len(current.assigned) + len(current.pending_revocation))
 
 
-def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
+def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> Phrase:
     """One sentence for a person."""
     match group.phase:
         case ConsumerGroupState.STABLE:
-            members = quantity(len(group.members), "member")
-            return f"no rebalance is under way: each of {members} has its partitions of epoch {group.assignment_epoch}"
+            return Phrase("stable_epoch", {"members": len(group.members), "epoch": group.assignment_epoch})
         case ConsumerGroupState.ASSIGNING:
-            left_ms = time_to_target_ms(
-                group.assignment_timestamp_ms, config.group_consumer_assignment_interval_ms, now_ms
-            )
-            when = f" after {left_ms} ms (group.consumer.assignment.interval.ms)" if left_ms else ""
-            return f"the next heartbeat of a member{when} computes the target assignment of epoch {group.group_epoch}"
+            interval_ms = config.group_consumer_assignment_interval_ms
+            left_ms = time_to_target_ms(group.assignment_timestamp_ms, interval_ms, now_ms)
+            return computes_target(group.group_epoch, left_ms, "group.consumer.assignment.interval.ms")
         case ConsumerGroupState.RECONCILING:
-            return _late_text(group, waiting_for, now_ms)
-    kept = quantity(len(group.offsets), "committed offset") if group.offsets else "no committed offsets"
-    return f"the group has no members and {kept}"
+            # The members that hold partitions up come first: the others wait for them.
+            revoking = [w for w in waiting_for if group.timers[w["member_id"]].rebalance_ms is not None]
+            return reconciling([_late(group, awaited, now_ms) for awaited in revoking or waiting_for])
+    return empty_group(group.offsets)
 
 
-def _late_text(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: int) -> str:
-    """The members that hold partitions up come first: the others wait for them."""
-    revoking = [w for w in waiting_for if group.timers[w["member_id"]].rebalance_ms is not None]
-    named = (revoking or waiting_for)[:NAMED]
-    texts = []
-    for awaited in named:
-        ends_ms = group.timers[awaited["member_id"]].rebalance_ms
-        end = f"; its rebalance timeout ends in {seconds(ends_ms - now_ms)}" if ends_ms is not None else ""
-        texts.append(f"{awaited['member_id']} {awaited['owes']}{end}")
-    more = len(revoking or waiting_for) - len(named)
-    return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
+def _late(group: ConsumerGroup, awaited: dict[str, Any], now_ms: int) -> Phrase:
+    ends_ms = group.timers[awaited["member_id"]].rebalance_ms
+    values = {"member": awaited["member_id"], "owes": read_phrase(awaited["owes_phrase"])}
+    if ends_ms is None:
+        return Phrase("late", values)
+    return Phrase("late_until", values | {"seconds": seconds(ends_ms - now_ms)})
 
 
 def _member(

@@ -5,13 +5,12 @@ A pure look at the state; nothing is changed. Times in ms; `..._left_ms` is neve
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
-from coterie.text.quantity import listed, quantity
-
-MEMBERS_NAMED = 3
+from coterie.text.phrase import Phrase, phrase_fields
 
 
 def explain_group(group: Group, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def explain_group(group: Group, now_ms: int, config: CoordinatorConfig) -> dict[
         "leader": group.leader,
         "waiting_for": waiting_for,
         "next_timeout": next_timeout,
-        "verdict": _verdict(group, waiting_for, next_timeout),
+        **phrase_fields("verdict", _verdict(group, waiting_for)),
         "members": [_member(group, m, now_ms, config) for m in group.members.values()],
         "reserved_ids": [
             {"member_id": member_id, "left_ms": max(r.deadline_ms - now_ms, 0)}
@@ -59,16 +58,17 @@ def _member(group: Group, member: Member, now_ms: int, config: CoordinatorConfig
 
 def _waiting_for(group: Group) -> list[dict[str, Any]]:
     """The members that hold up the present phase, with the request each still owes."""
+    late: list[tuple[str, str]] = []
     if group.phase == Phase.PREPARING:
-        late = [(m, "has not sent JoinGroup again") for m in group.members if m not in group.waiting_joins]
-        late += [(m, "was given a member id and has not joined with it") for m in group.reservations]
+        late = [(m, "owes_join") for m in group.members if m not in group.waiting_joins]
+        late += [(m, "owes_first_join") for m in group.reservations]
     elif group.phase == Phase.COMPLETING:
         leader, rest = group.leader or "", [m for m in group.pending_sync if m != group.leader]
-        late = [(leader, "leads, and has not sent the assignment")] if leader in group.pending_sync else []
-        late += [(m, "has not sent SyncGroup") for m in group.members if m in rest]
-    else:
-        late = []
-    return [{"member_id": member_id, "client_id": _client(group, member_id), "owes": owes} for member_id, owes in late]
+        late = [(leader, "owes_assignment")] if leader in group.pending_sync else []
+        late += [(m, "owes_sync") for m in group.members if m in rest]
+    return [
+        {"member_id": m, "client_id": _client(group, m), **phrase_fields("owes", Phrase(owes, {}))} for m, owes in late
+    ]
 
 
 def _client(group: Group, member_id: str) -> str | None:
@@ -78,64 +78,66 @@ def _client(group: Group, member_id: str) -> str | None:
 
 def _next_timeout(group: Group, now_ms: int) -> dict[str, Any] | None:
     """The timeout that acts first: its name, whose it is, the time left, and what happens then."""
-    timeouts: list[tuple[int, str, str | None, str]] = []
+    timeouts: list[tuple[int, str, str | None, Phrase]] = []
     if group.phase == Phase.PREPARING and group.join_deadline_ms is not None:
         if group.initial_delay_left_ms is not None:
-            then = "the first generation is formed, or the delay goes on if more members have just joined"
+            then = Phrase("then_formed", {})
             timeouts.append((group.join_deadline_ms, "group.initial.rebalance.delay.ms", None, then))
         else:
             timeouts.append((group.join_deadline_ms, "rebalance timeout", None, _at_join_deadline(group)))
     if group.sync_deadline_ms is not None:
-        then = "the members without a SyncGroup are removed, and a new rebalance begins"
-        timeouts.append((group.sync_deadline_ms, "rebalance timeout", None, then))
+        timeouts.append((group.sync_deadline_ms, "rebalance timeout", None, Phrase("then_syncs_removed", {})))
     for member in group.members.values():
         if not group.is_waiting(member.member_id):
-            timeouts.append((member.deadline_ms, "session timeout", member.member_id, _at_session_end(group, member)))
+            then = Phrase(_at_session_end(group), {})
+            timeouts.append((member.deadline_ms, "session timeout", member.member_id, then))
     for member_id, reservation in group.reservations.items():
-        then = "the member id expires" + (", and the rebalance no longer waits for it" if group.members else "")
+        then = Phrase("then_id_not_awaited" if group.members else "then_id_expires", {})
         timeouts.append((reservation.deadline_ms, "session timeout", member_id, then))
     if not timeouts:
         return None
     deadline_ms, name, whose, then = min(timeouts, key=lambda f: f[0])
-    return {"name": name, "member_id": whose, "left_ms": max(deadline_ms - now_ms, 0), "then": then}
+    left_ms = max(deadline_ms - now_ms, 0)
+    return {"name": name, "member_id": whose, "left_ms": left_ms, **phrase_fields("then", then)}
 
 
-def _at_join_deadline(group: Group) -> str:
+def _at_join_deadline(group: Group) -> Phrase:
     absent = [m for m in group.members.values() if m.member_id not in group.waiting_joins]
     leaving = [m.member_id for m in absent if m.group_instance_id is None]
     if not group.waiting_joins and len(leaving) < len(group.members):
-        return "no member has rejoined and static members stay, so the rebalance timeout begins again"
+        return Phrase("then_waits_again", {})
     if not leaving:
-        return "the generation is formed; static members that have not rejoined stay in it"
-    verb = "is" if len(leaving) == 1 else "are"
-    text = (
-        f"{len(leaving)} of {quantity(len(group.members), 'member')} {verb} removed ({listed(leaving, MEMBERS_NAMED)})"
-    )
-    return text + (", and the group is empty" if len(leaving) == len(group.members) else ", and the others go on")
+        return Phrase("then_static_stay", {})
+    if len(leaving) == len(group.members):
+        name = "then_only_removed" if len(leaving) == 1 else "then_all_removed"
+    else:
+        name = "then_one_removed" if len(leaving) == 1 else "then_some_removed"
+    return Phrase(name, {"removed": len(leaving), "members": len(group.members), "leaving": tuple(leaving)})
 
 
-def _at_session_end(group: Group, member: Member) -> str:
+def _at_session_end(group: Group) -> str:
     if len(group.members) == 1 and not group.reservations:
-        return "the member is removed, and the group is empty"
+        return "then_removed_empty"
     if group.phase != Phase.PREPARING:
-        return "the member is removed, and a rebalance begins"
+        return "then_removed_rebalance"
     last = len(group.waiting_joins) == len(group.members) - 1 and not group.reservations
-    return "the member is removed" + (", and the generation is formed with the others" if last else "")
+    return "then_removed_formed" if last else "then_removed"
 
 
-def _verdict(group: Group, waiting_for: list[dict[str, Any]], next_timeout: dict[str, Any] | None) -> str:
+def _verdict(group: Group, waiting_for: list[dict[str, Any]]) -> Phrase:
     """One sentence for a person."""
-    late = listed([w["member_id"] for w in waiting_for], MEMBERS_NAMED)
+    late, members = tuple(w["member_id"] for w in waiting_for), len(group.members)
     if group.phase == Phase.STABLE:
-        return f"no rebalance is under way: generation {group.generation} has {quantity(len(group.members), 'member')}"
+        return Phrase("stable", {"generation": group.generation, "members": members})
     if group.phase == Phase.PREPARING and group.initial_delay_left_ms is not None:
-        present = quantity(len(group.members), "member")
-        return f"the first rebalance is delayed so that more members can join; the group has {present}"
+        return Phrase("initial_delay", {"members": members})
     if group.phase == Phase.PREPARING:
-        return f"a rebalance waits for {late} to join again; {len(group.waiting_joins)} of {len(group.members)} have"
+        return Phrase("waits_for_joins", {"late": late, "joined": len(group.waiting_joins), "members": members})
     if group.phase == Phase.COMPLETING and group.leader in group.pending_sync:
-        return f"the members have joined; the leader {group.leader} has not sent the assignment yet"
-    if group.phase == Phase.COMPLETING:
-        return f"the assignment is stored; the group waits for {late} to fetch it"
-    kept = quantity(len(group.offsets), "committed offset") if group.offsets else "no committed offsets"
-    return f"the group has no members and {kept}"
+        return Phrase("waits_for_leader", {"leader": group.leader or ""})
+    return Phrase("waits_for_syncs", {"late": late}) if group.phase == Phase.COMPLETING else empty_group(group.offsets)
+
+
+def empty_group(offsets: Collection[object]) -> Phrase:
+    """Of a group without members."""
+    return Phrase("empty_with_offsets", {"offsets": len(offsets)}) if offsets else Phrase("empty_without_offsets", {})

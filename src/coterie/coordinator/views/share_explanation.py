@@ -10,43 +10,42 @@ from typing import Any
 from coterie.coordinator.consumer.target import NO_PARTITIONS, time_to_target_ms
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.share.state import ShareGroup, ShareGroupMember, StatePartitions
-from coterie.coordinator.views.modern_explanation import explained, member_session, next_timeout
-from coterie.text.quantity import quantity
+from coterie.coordinator.views.modern_explanation import awaited_member, explained, member_session, next_timeout
+from coterie.text.phrase import Phrase, phrase_fields
 
 ASSIGNOR = "simple"
-_REDELIVERED = ", and what it had acquired is delivered to others once the locks have ended"
 
 
 def explain_share_group(group: ShareGroup, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
     """The group as JSON-ready values; ``generation`` is the group epoch."""
     waiting = [_waits(m) for m in group.members.values() if m.current.member_epoch < group.assignment_epoch]
     return explained(group, now_ms, "share", ASSIGNOR, waiting) | {
-        "next_timeout": next_timeout(group, now_ms, lambda member_id: _REDELIVERED),
-        "verdict": _verdict(group, waiting, now_ms, config),
+        "next_timeout": next_timeout(group, now_ms, lambda member_id: Phrase("then_redelivered", {})),
+        **phrase_fields("verdict", _verdict(group, waiting, now_ms, config)),
         "members": [_member(group, m, now_ms, config) for m in group.members.values()],
     }
 
 
 def _waits(member: ShareGroupMember) -> dict[str, Any]:
-    owes = "takes its part of the target assignment with its next heartbeat"
-    return {"member_id": member.member_id, "client_id": member.subscription.client_id, "owes": owes}
+    return awaited_member(member.member_id, member.subscription.client_id, Phrase("takes_share_target", {}))
 
 
-def _verdict(group: ShareGroup, waiting: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
+def _verdict(group: ShareGroup, waiting: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> Phrase:
     if not group.members:
-        return "the group has no members"
+        return Phrase("empty", {})
     states = group.states or StatePartitions()
     pending = sum(len(topic.partitions) for topic in states.initializing.values())
     if pending:
-        return f"the states of {quantity(pending, 'partition')} are being initialized by the share coordinator"
+        return Phrase("states_initialize", {"partitions": pending})
     if group.group_epoch > group.assignment_epoch:
         interval_ms = config.group_share_assignment_interval_ms
         left_ms = time_to_target_ms(group.assignment_timestamp_ms, interval_ms, now_ms)
-        when = f"in {left_ms} ms, with the next heartbeat after that" if left_ms else "with the next heartbeat"
-        return f"a target assignment is computed {when}"
+        return (
+            Phrase("computes_share_target_after", {"ms": left_ms}) if left_ms else Phrase("computes_share_target", {})
+        )
     if waiting:
-        return f"{quantity(len(waiting), 'member')} of {len(group.members)} took no part of the target assignment yet"
-    return "every member has its part of the target assignment"
+        return Phrase("share_target_awaited", {"late": len(waiting), "members": len(group.members)})
+    return Phrase("share_target_taken", {})
 
 
 def _member(group: ShareGroup, member: ShareGroupMember, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:

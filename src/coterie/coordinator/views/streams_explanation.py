@@ -20,15 +20,20 @@ from coterie.coordinator.streams.state import (
 )
 from coterie.coordinator.streams.target import assignor_name
 from coterie.coordinator.streams.tasks import NO_TASKS, TaskId, Tasks
+from coterie.coordinator.views.explanation import empty_group
 from coterie.coordinator.views.modern_explanation import (
-    NAMED,
+    awaited_member,
+    awaited_of_holders,
+    computes_target,
     explained,
     freed,
     member_session,
     next_timeout,
+    owed_release,
+    reconciling,
     seconds,
 )
-from coterie.text.quantity import listed, quantity
+from coterie.text.phrase import Phrase, phrase_fields, read_phrase
 
 
 def explain_streams_group(group: StreamsGroup, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
@@ -36,7 +41,7 @@ def explain_streams_group(group: StreamsGroup, now_ms: int, config: CoordinatorC
     waiting_for = [w for m in group.members.values() if (w := _waits(group, m, now_ms)) is not None]
     return explained(group, now_ms, "streams", assignor_name(config), waiting_for) | {
         "next_timeout": next_timeout(group, now_ms, lambda member_id: _freed(group, member_id)),
-        "verdict": _verdict(group, waiting_for, now_ms, config),
+        **phrase_fields("verdict", _verdict(group, waiting_for, now_ms, config)),
         "members": [_member(group, m, now_ms, config) for m in group.members.values()],
     }
 
@@ -50,24 +55,23 @@ def _waits(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> dict
     """What keeps a member from its target; None for one that has it."""
     current, target = member.current, group.target.get(member.member_id, NO_TASKS)
     if current.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
-        owes = "is away, and its instance id has not come back"
+        owes = Phrase("is_away", {})
     elif current.is_reconciled_to(group.assignment_epoch):
         return None
     elif current.state == StreamsMemberState.UNREVOKED_TASKS:
         pending = current.pending_revocation
         ends_ms = group.timers[member.member_id].rebalance_ms
         since_ms = None if ends_ms is None else ends_ms - member.metadata.rebalance_timeout_ms
-        long = f" for {seconds(now_ms - since_ms)}" if since_ms is not None else ""
-        owes = f"has not released {_some([*pending.active, *pending.standby, *pending.warmup])}{long}"
+        owes = owed_release(task_names([*pending.active, *pending.standby, *pending.warmup]), since_ms, now_ms)
     elif current.member_epoch != group.assignment_epoch:
-        owes = f"has not sent a heartbeat since the target of epoch {group.assignment_epoch} was computed"
+        owes = Phrase("owes_heartbeat", {"epoch": group.assignment_epoch})
     else:
-        owes = _awaits(group, member, target) or "gets its tasks with its next heartbeat"
-    return {"member_id": member.member_id, "client_id": member.metadata.client_id, "owes": owes}
+        owes = _awaits(group, member, target) or Phrase("gets_tasks", {})
+    return awaited_member(member.member_id, member.metadata.client_id, owes)
 
 
-def _awaits(group: StreamsGroup, member: StreamsGroupMember, target: Tasks) -> str:
-    """The tasks that the member waits for, with the members that have them; "" where none has."""
+def _awaits(group: StreamsGroup, member: StreamsGroupMember, target: Tasks) -> Phrase | None:
+    """The tasks that the member waits for, with the members that have them; None where none has."""
     current = member.current
     missing = (target.active - current.assigned.active.keys()) | (target.standby - current.assigned.standby)
     holders: dict[str, None] = {}
@@ -80,56 +84,58 @@ def _awaits(group: StreamsGroup, member: StreamsGroupMember, target: Tasks) -> s
             if other.member_id != member.member_id and tasks & missing:
                 holders[other.member_id] = None
                 awaited |= tasks & missing
-    if not holders:
-        return ""
-    return f"waits for {_some(awaited)}, which {listed(list(holders), NAMED)} {'has' if len(holders) == 1 else 'have'}"
+    return awaited_of_holders(task_names(awaited), list(holders)) if holders else None
 
 
-def _some(tasks: Iterable[TaskId]) -> str:
-    return listed(task_names(tasks), NAMED)
+def _freed(group: StreamsGroup, member_id: str) -> Phrase:
+    return freed("then_tasks_freed", len(group.members[member_id].current.assigned.active))
 
 
-def _freed(group: StreamsGroup, member_id: str) -> str:
-    return freed(len(group.members[member_id].current.assigned.active), "task")
-
-
-def _verdict(group: StreamsGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
+def _verdict(group: StreamsGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> Phrase:
     """One sentence for a person."""
     delay_ms = group.initial_delay_until_ms
-    restoring = [text for m in group.members.values() for text in _restoring(group, m, now_ms)]
     match group.phase:
         case StreamsGroupState.NOT_READY if group.configured is not None and group.configured.problem is not None:
-            return f"no member gets a task: {group.configured.problem.detail}"
+            return Phrase("no_tasks", {"problem": group.configured.problem.detail})
         case StreamsGroupState.NOT_READY:
-            return "the next heartbeat of a member looks at the topics of the topology"
+            return Phrase("topology_awaits_heartbeat", {})
         case StreamsGroupState.ASSIGNING if delay_ms is not None:
-            left = f"{max(delay_ms - now_ms, 0)} ms (group.streams.initial.rebalance.delay.ms)"
-            return f"the first target assignment is computed after {left}, so that more members may join"
+            setting = "group.streams.initial.rebalance.delay.ms"
+            return Phrase("computes_first_target", {"ms": max(delay_ms - now_ms, 0), "setting": setting})
         case StreamsGroupState.ASSIGNING:
             interval_ms = config.group_streams_assignment_interval_ms
             left_ms = time_to_target_ms(group.assignment_timestamp_ms, interval_ms, now_ms)
-            when = f" after {left_ms} ms (group.streams.assignment.interval.ms)" if left_ms else ""
-            return f"the next heartbeat of a member{when} computes the target assignment of epoch {group.group_epoch}"
+            return computes_target(group.group_epoch, left_ms, "group.streams.assignment.interval.ms")
         case StreamsGroupState.RECONCILING:
-            late = [f"{w['member_id']} {w['owes']}" for w in waiting_for]
-            more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
-            text = "; ".join(late[:NAMED]) + more
-            return f"{text}; {listed(restoring, NAMED)}" if restoring else text
+            late = [
+                Phrase("late", {"member": w["member_id"], "owes": read_phrase(w["owes_phrase"])}) for w in waiting_for
+            ]
+            return _with_restoring(reconciling(late), group, now_ms)
         case StreamsGroupState.STABLE:
-            members = quantity(len(group.members), "member")
-            text = f"no rebalance is under way: each of {members} has its tasks of epoch {group.assignment_epoch}"
-            return f"{text}; {listed(restoring, NAMED)}" if restoring else text
-    kept = quantity(len(group.offsets), "committed offset") if group.offsets else "no committed offsets"
-    return f"the group has no members and {kept}"
+            values = {"members": len(group.members), "epoch": group.assignment_epoch}
+            return _with_restoring(Phrase("stable_tasks", values), group, now_ms)
+    return empty_group(group.offsets)
 
 
-def _restoring(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> list[str]:
+def _with_restoring(phrase: Phrase, group: StreamsGroup, now_ms: int) -> Phrase:
+    restoring = tuple(restores for m in group.members.values() for restores in _restoring(group, m, now_ms))
+    return Phrase("and_restoring", {"phrase": phrase, "restoring": restoring}) if restoring else phrase
+
+
+def _restoring(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> list[Phrase]:
     """The tasks that a member is to process and restores, by what it last reported."""
     lags = group.restored.get(member.member_id, RestoredOffsets()).lags(member.current.awaited)
     since_ms = group.restores_since_ms.get(member.member_id, {})
     return [
-        f"task {task_names([task])[0]} restores on {member.metadata.client_id or member.member_id} "
-        f"for {seconds(now_ms - since_ms.get(task, now_ms))}, {quantity(lag, 'record')} behind"
+        Phrase(
+            "restores",
+            {
+                "task": task_names([task])[0],
+                "member": member.metadata.client_id or member.member_id,
+                "seconds": seconds(now_ms - since_ms.get(task, now_ms)),
+                "records": lag,
+            },
+        )
         for task, lag in lags.items()
     ]
 
@@ -154,5 +160,5 @@ def _member(group: StreamsGroup, member: StreamsGroupMember, now_ms: int, config
         "warmup": task_names(current.assigned.warmup),
         "revokes": task_names(current.pending_revocation.active),
         "target": task_names(target.active),
-        "restoring": _restoring(group, member, now_ms),
+        "restoring": [str(restores) for restores in _restoring(group, member, now_ms)],
     }

@@ -9,8 +9,9 @@ from coterie.coordinator.subscriptions import CONSUMER
 from coterie.coordinator.views.explanation import explain_group
 from coterie.proxy.observed.classic_group import ObservedClassicGroup
 from coterie.proxy.observed.seen import ANY_CONFIG
+from coterie.text.phrase import Phrase, phrase_fields, read_phrase
 
-UNSEEN = "this is what has passed the proxy; the ends of the logs have not, so no lag is known"
+UNSEEN = Phrase("unseen_by_proxy", {})
 
 
 def explained(one: ObservedClassicGroup, now_ms: int) -> dict[str, Any]:
@@ -18,7 +19,8 @@ def explained(one: ObservedClassicGroup, now_ms: int) -> dict[str, Any]:
     group = one.group
     document = explain_group(group, now_ms, ANY_CONFIG)
     if not one.is_whole and group.members:
-        document["verdict"] += "; members whose requests do not pass the proxy are not known"
+        verdict = Phrase("and_some_not_seen", {"phrase": read_phrase(document["verdict_phrase"])})
+        document |= phrase_fields("verdict", verdict)
     for member in document["members"]:
         member |= {"last_fetch_ms": None, "client_software": None, "last_push_ms": None, "pushed": []}
     shares = group.members.values() if group.protocol_type == CONSUMER else ()
@@ -35,4 +37,4 @@ def explained(one: ObservedClassicGroup, now_ms: int) -> dict[str, Any]:
         | unknown
         for topic, partition in sorted({*owned, *group.offsets})
     ]
-    return document | {"lag": None, "lag_ms": None, "stalled": [], "unseen": UNSEEN}
+    return document | {"lag": None, "lag_ms": None, "stalled": []} | phrase_fields("unseen", UNSEEN)

@@ -1,8 +1,9 @@
 // One group: why it is where it is, and what happened.
-import { element, language, listen, number, shortIds, text, texts, time, visible } from "./live.js";
+import { element, language, listen, number, text, texts, time, visible } from "./live.js";
 import { GroupParts } from "./group_parts.js";
 import { offerPrediction } from "./what_if.js";
 import { mountTimeline } from "./timeline.js";
+import { whyOf } from "./timeline_words.js";
 
 const parts = new GroupParts();
 const root = document.getElementById("group");
@@ -23,18 +24,24 @@ function lineRow(line) {
   const row = element("tr");
   const cells = [time(line.time_ms), number(line.generation), line.event, number(line.members), ""];
   row.append(...cells.map((cell) => element("td", "", cell)));
-  row.lastChild.append(element("bdi", "", visible(shortIds(line.why), 1000)));
+  const who = (cause) => cause.group_instance_id || cause.member_id || cause.client_id || "";
+  const causes = line.coordinator === undefined ? (line.causes ?? []).map((cause) => ({ ...cause, who: who(cause), verb: cause.kind })) : [];
+  const why = line.why ? whyOf(timeline, { causes, why: line.why }) : "";
+  row.lastChild.append(element("bdi", "", visible(why, 1000)));
   return row;
 }
 
 const body = document.querySelector("#lines tbody");
+let lines = []; // of the last event `history`, until the timeline behind it has their members' names
 listen(`${root.dataset.api}/events`, {
-  history(lines) {
-    body.replaceChildren(...lines.slice(-LINES_SHOWN).reverse().map(lineRow));
+  history(lines_) {
+    lines = lines_;
   },
   timeline(document_) {
     if (timeline) timeline.replace(document_);
     else mount(document_);
+    body.replaceChildren(...lines.slice(-LINES_SHOWN).reverse().map(lineRow));
+    lines = [];
   },
   changes(changes) {
     timeline?.append(changes);

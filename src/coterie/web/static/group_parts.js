@@ -1,6 +1,7 @@
 // The members and the partitions of a group, from its explanations: with clocks that run and time-outs that shrink.
-import { element, number, shortIds, span, text, texts, visible } from "./live.js";
+import { element, number, sentence, span, text, texts, visible } from "./live.js";
 import { List } from "./rows.js";
+import { shortNames } from "./timeline_model.js";
 
 const STRIP_CELLS = 60, CELL_MS = 2000; // of the commit cadence
 
@@ -61,25 +62,25 @@ function strip(cell, moves, now) {
 /** What a member does now, in a few words. */
 function doing(member, explanation) {
   const owed = explanation.waiting_for.find((awaited) => awaited.member_id === member.member_id);
-  if (owed) return [visible(owed.owes), true];
+  if (owed) return [visible(sentence(owed.owes, owed.owes_phrase)), true];
   if (member.waits_in) return [text("member.waits", { request: member.waits_in }), false];
   if (member.session_left_ms === null) return ["–", false];
   const isSilent = member.last_heard_ms > Math.max((member.heartbeat_interval_ms ?? member.session_timeout_ms / 3) * 2, 1000);
   return isSilent ? [text("member.silent"), true] : [text("member.heartbeating"), false];
 }
 
-/** Member id -> what a reader knows the member by; the client id where no other member has it. */
+/** Member id -> what a reader knows the member by, as owners of the timeline are named. */
 function namesOf(members) {
-  const counts = new Map();
-  for (const { client_id } of members) counts.set(client_id, (counts.get(client_id) ?? 0) + 1);
-  const name = (m) => m.group_instance_id ?? (m.client_id && counts.get(m.client_id) === 1 ? m.client_id : shortIds(m.member_id));
-  return new Map(members.map((member) => [member.member_id, name(member)]));
+  const owner = ({ group_instance_id, client_id, member_id }) =>
+    group_instance_id || (member_id.startsWith(client_id) || !client_id ? member_id : `${client_id}-${member_id}`);
+  const names = shortNames(members.map(owner)).of;
+  return new Map(members.map(({ member_id }, index) => [member_id, names[index]]));
 }
 
 /** A sentence with members as a reader knows them. */
 function withNames(words, names) {
   for (const [id, name] of names) if (id !== name && words.includes(id)) words = words.replaceAll(id, () => name);
-  return shortIds(words);
+  return shortNames([]).short(words);
 }
 
 /** The members of a partition: of a share group several. */
@@ -128,7 +129,7 @@ export class GroupParts {
     this.owned = new Map();
     for (const owner of explanation.partitions.flatMap(ownersOf)) this.owned.set(owner, (this.owned.get(owner) ?? 0) + 1);
     this.names = namesOf(explanation.members);
-    document.getElementById("verdict").textContent = visible(withNames(explanation.verdict, this.names), 2000);
+    document.getElementById("verdict").textContent = visible(withNames(sentence(explanation.verdict, explanation.verdict_phrase), this.names), 2000);
     this.mostLag = Math.max(...explanation.partitions.map((p) => p.lag ?? 0), 1);
     this.cadence.see(explanation.partitions, this.heard);
     this.members.show(explanation.members);
@@ -137,7 +138,7 @@ export class GroupParts {
     document.getElementById("of-streams").hidden = tasks.length === 0;
     this.tasks.show(tasks);
     const unseen = document.getElementById("unseen");
-    unseen.textContent = visible(explanation.unseen ?? "", 1000);
+    unseen.textContent = visible(sentence(explanation.unseen ?? "", explanation.unseen_phrase), 1000);
     unseen.hidden = !explanation.unseen;
     this.tick();
   }
@@ -152,7 +153,9 @@ export class GroupParts {
     if (!next) return;
     const who = next.member_id === null ? "" : (this.names.get(next.member_id) ?? next.member_id);
     const left = span(Math.max(next.left_ms - (Date.now() - this.heard), 0));
-    const of = { name: next.name, who: visible(who, 80), left, then: next.then };
+    const name = texts[`timeout.${next.name.replaceAll(" ", "_")}`] ?? visible(next.name);
+    const then = visible(withNames(sentence(next.then, next.then_phrase), this.names), 1000);
+    const of = { name, who: visible(who, 80), left, then };
     this.next.textContent = text(next.member_id === null ? "group.next" : "group.next_of", of);
   }
 

@@ -1,12 +1,14 @@
 // The list of groups: kept current by events, found and sorted here.
-import { ago, element, listen, number, shortIds, text, time, visible } from "./live.js";
+import { ago, element, listen, number, text, time, visible } from "./live.js";
 import { List, findByKey } from "./rows.js";
+import { shortNames } from "./timeline_model.js";
 
 const find = document.getElementById("find");
 const sort = document.getElementById("sort");
 const counts = document.getElementById("counts");
 const none = document.getElementById("none");
 
+const { short } = shortNames([]);
 const groups = new Map(); // name -> row
 const COLUMNS = ["group", "state", "members", "generation", "lag", "course", "rebalance"];
 const MARKS = ["lost", "waits", "stalls", "flaps"];
@@ -61,7 +63,7 @@ function fill(cells, group, row) {
   cells.lag.textContent = number(group.lag);
   drawCourse(row.chart, group.course);
   row.at.title = group.rebalance_ms === null ? "" : time(group.rebalance_ms);
-  row.why.textContent = visible(shortIds(group.why));
+  row.why.textContent = visible(short(group.why));
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -8,6 +8,27 @@ export function text(name, values = {}) {
   return (texts[name] ?? name).replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
 }
 
+/** A sentence of the server in the reader's language: from its data, where the texts have words for it. */
+export function sentence(english, data) {
+  return texts[`phrase.${data?.name}`] === undefined ? english : worded(data);
+}
+
+const NAMED = 3; // of a list of names, as in coterie.text.phrase
+
+function worded({ name, values }) {
+  return text(`phrase.${name}`, Object.fromEntries(Object.entries(values).map(([key, value]) => [key, wordedValue(key, value)])));
+}
+
+function wordedValue(key, value) {
+  if (Array.isArray(value)) {
+    if (value.some((part) => typeof part === "object")) return value.map(worded).join(texts["timeline.and"]);
+    const names = value.slice(0, NAMED).join(", ");
+    return value.length > NAMED ? `${names} ${text("timeline.more", { count: value.length - NAMED })}` : names;
+  }
+  if (typeof value === "object") return worded(value);
+  return key.endsWith("_ms") ? span(value) : String(value);
+}
+
 const HIDDEN = new RegExp(`[${document.documentElement.dataset.hidden}]`, "gu"); // of coterie.text.hidden
 const SHORT_ESCAPES = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
 
@@ -21,9 +42,6 @@ export function visible(outside, most = 300) {
   const cut = outside.length > most ? outside.slice(0, most) + "…" : outside;
   return cut.replace(HIDDEN, escaped);
 }
-
-/** Member ids end with a UUID, of which the first part tells them apart for a reader. */
-export const shortIds = (words) => words.replace(/\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "$1");
 
 const numbers = new Intl.NumberFormat(language);
 export const number = (n) => (n === null || n === undefined ? "–" : numbers.format(n));

@@ -21,12 +21,11 @@ export function button(text, act, title = "") {
 
 // The causes in the reader's language: the kinds that its texts do not have stay in the document's English.
 export function whyOf(view, rebalance) {
-  if (rebalance.causes.length === 0) return rebalance.why ? view.model.names.short(rebalance.why) : view.t("cause_unknown");
-  return rebalance.causes.map((cause) => {
-    const who = view.model.names?.short(cause.who) ?? cause.who;
-    const verb = view.texts[`timeline.cause.${cause.kind}`] ?? cause.verb;
-    const more = [cause.reason, cause.rule && view.t("inferred", { rule: cause.rule.replaceAll("_", " ") })].filter(Boolean).join(", ");
-    return `${who} ${verb}`.trim() + (more ? ` (${more.slice(0, 300)})` : "");
+  const { causes, why } = rebalance, short = (text) => view.model.names.short(text);
+  if (causes.length === 0) return why ? short(why) : view.t("cause_unknown");
+  return causes.map(({ kind, who, verb, reason, rule }) => {
+    const more = [reason, rule && view.t("inferred", { rule: rule.replaceAll("_", " ") })].filter(Boolean).join(", ");
+    return `${short(who)} ${view.texts[`timeline.cause.${kind}`] ?? verb}`.trim() + (more ? ` (${more.slice(0, 300)})` : "");
   }).join(view.t("and"));
 }
 

@@ -1,5 +1,5 @@
 // What if: a restart of the group's members, predicted under its settings and others, beside what was seen.
-import { element, language, number, tableRow, text, texts, time, visible } from "./live.js";
+import { element, language, number, sentence, tableRow, text, texts, time, visible } from "./live.js";
 import { mountTimeline } from "./timeline.js";
 
 const form = document.getElementById("what-if");
@@ -62,7 +62,7 @@ function show(prediction) {
     tableRow(visible(name(row)), ...FIGURES.map(([figure, decimals]) => row[figure] ? spread(row[figure], most[figure], decimals) : "–"))));
   document.getElementById("what-if-result").hidden = false;
   draw();
-  answer.textContent = visible(prediction.recommendation, 2000);
+  answer.textContent = visible(sentence(prediction.recommendation, prediction.recommendation_phrase), 2000);
   document.getElementById("what-if-assumed").textContent =
     prediction.assumed.length ? text("what_if.assumed", { words: visible(prediction.assumed.join("; "), 3000) }) : "";
 }
