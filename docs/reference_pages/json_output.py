@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -31,14 +31,14 @@ def json_objects() -> str:
     return "\n".join(_object(kind) for _, kind in sorted(kinds.items()))
 
 
-def objects_in(kind: Any) -> Iterator[Any]:
-    """The TypedDicts and dataclasses of a type, also those of their fields."""
-    if is_typeddict(kind) or is_dataclass(kind):
+def objects_in(kind: Any, around: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The TypedDicts and dataclasses of a type, also those of their fields; one ``around`` it contains itself."""
+    if kind not in around and (is_typeddict(kind) or is_dataclass(kind)):
         yield kind
         for hint in get_type_hints(kind).values():
-            yield from objects_in(hint)
+            yield from objects_in(hint, (*around, kind))
     for argument in get_args(kind):
-        yield from objects_in(argument)
+        yield from objects_in(argument, around)
 
 
 def type_text(kind: Any) -> str:
@@ -52,7 +52,7 @@ def type_text(kind: Any) -> str:
         return " or ".join(type_text(argument) for argument in arguments)
     if origin in (list, tuple):
         return f"list of {type_text(arguments[0])}"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"object of {type_text(arguments[1])}"
     if isinstance(kind, type) and issubclass(kind, Enum):
         return ", ".join(code(member.value) for member in kind)

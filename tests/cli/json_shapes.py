@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -38,7 +38,7 @@ def differing(kind: Any, value: Any, path: str) -> Iterator[str]:
     elif origin in (list, tuple) and isinstance(value, list):
         for index, item in enumerate(value):
             yield from differing(arguments[0], item, f"{path}[{index}]")
-    elif origin is dict and isinstance(value, dict):
+    elif origin in (dict, Mapping) and isinstance(value, dict):
         for key, item in value.items():
             yield from differing(arguments[1], item, f"{path}.{key}")
     elif isinstance(kind, type) and issubclass(kind, Enum):

@@ -21,8 +21,10 @@ PHRASES = [
     ),
     (
         Phrase("and_restoring", {"phrase": Phrase("empty", {}), "restoring": (RESTORES, RESTORES)}),
-        "the group has no members; task 0_1 restores on app for 3 s, 12,000 records behind, "
-        "task 0_1 restores on app for 3 s, 12,000 records behind",
+        (
+            "the group has no members; task 0_1 restores on app for 3 s, 12,000 records behind, "
+            "task 0_1 restores on app for 3 s, 12,000 records behind"
+        ),
     ),
     (
         Phrase("reconciles_more", {"late": (Phrase("empty", {}), Phrase("empty", {})), "more": 2}),
@@ -40,8 +42,10 @@ PHRASES = [
                 "session_ms": 45_000,
             },
         ),
-        "Give every member a group.instance.id and set x=12000: 1.0 s unowned per partition instead of 2.0 s, and "
-        "1 rebalance instead of 2.5; a crash is noticed after 45 s then.",
+        (
+            "Give every member a group.instance.id and set x=12000: 1.0 s unowned per partition instead of 2.0 s, and "
+            "1 rebalance instead of 2.5; a crash is noticed after 45 s then."
+        ),
     ),
 ]
 

@@ -17,7 +17,7 @@ TEXTS = json.loads((ROOM / "texts.json").read_text("utf-8"))
 
 
 def test_every_text_is_there_in_every_language_with_the_same_values() -> None:
-    phrases = {f"phrase.{name}": re.sub(r":[^}]+\}", "}", text) for name, text in ENGLISH.items()}
+    phrases = {f"phrase.{name}": re.sub(r"\{(\w+):[^}]+\}", r"{\1}", text) for name, text in ENGLISH.items()}
     assert {name for name, of_languages in TEXTS.items() if "en" not in of_languages} == phrases.keys()
     for name, written in TEXTS.items():
         of_languages = {"en": phrases[name], **written} if name in phrases else written

@@ -114,9 +114,15 @@ async def why(source: ToolSource, group: str) -> Document:
     async with Explainer(group, None, source.client) as explainer:
         document = asdict(await explainer.explain())
     document["partitions"] = sorted(document["partitions"], key=lambda p: -(p["lag"] or 0))
-    document |= {name: list(value) for name, value in document.items() if isinstance(value, tuple)}
     past = await history(source, group, False)
-    return document | {"recent_events": past["events"][:RECENT], "events_from": past["from"]}
+    return _without_phrases(document) | {"recent_events": past["events"][:RECENT], "events_from": past["from"]}
+
+
+def _without_phrases(value: Any) -> Any:
+    """A model reads the sentence itself."""
+    if isinstance(value, dict):
+        return {name: _without_phrases(of) for name, of in value.items() if not name.endswith("_phrase")}
+    return [_without_phrases(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 async def history(source: ToolSource, group: str, every_event: bool) -> Document:

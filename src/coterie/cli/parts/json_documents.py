@@ -22,6 +22,7 @@ from coterie.cli.parts.json_figures import (
     WhatIf,
 )
 from coterie.cli.parts.json_groups import GroupDocument, GroupRow
+from coterie.text.phrase import Phrase
 
 
 class JournalCause(TypedDict):
@@ -252,6 +253,7 @@ class PredictedDeploy(TypedDict):
     seeds: int
     costs: list[PredictedSetting]
     recommendation: str
+    recommendation_phrase: Phrase
     assumed: list[str]
 
 
