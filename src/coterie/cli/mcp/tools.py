@@ -114,8 +114,9 @@ async def why(source: ToolSource, group: str) -> Document:
     async with Explainer(group, None, source.client) as explainer:
         document = asdict(await explainer.explain())
     document["partitions"] = sorted(document["partitions"], key=lambda p: -(p["lag"] or 0))
+    sentences: Document = _without_phrases(document)
     past = await history(source, group, False)
-    return _without_phrases(document) | {"recent_events": past["events"][:RECENT], "events_from": past["from"]}
+    return sentences | {"recent_events": past["events"][:RECENT], "events_from": past["from"]}
 
 
 def _without_phrases(value: Any) -> Any:
