@@ -156,9 +156,9 @@ def test_two_owners_of_a_partition_are_seen() -> None:
 
 
 REFUSALS = {
-    ("requested", "open"): "submitted twice",
-    ("requested", "answered"): "used before",
-    ("answer", "new"): "never submitted",
+    ("requested", "open"): "was submitted twice",
+    ("requested", "answered"): "was used before",
+    ("answer", "new"): "was never submitted",
     ("answer", "answered"): "had two responses",
 }
 
@@ -176,7 +176,7 @@ def test_the_ledger_takes_each_token_once_through_its_life(actions: list[tuple[s
         }
         if not good:
             refusal = REFUSALS[action, life[token]]
-            with pytest.raises(AssertionError, match=f"token {token} was {refusal}"):
+            with pytest.raises(AssertionError, match=f"token {token} {refusal}"):
                 call[action](token)
             return
         call[action](token)
