@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "package" / "check"
-TAG = "localhost/coterie:7.6.0"  # the modules look at the tag, and take it for Confluent's version
+TAGS = ("localhost/coterie:7.6.0", "localhost/coterie:7.3.0")  # two modules take the tag for Confluent's version
 START_S = 30
 CONTAINERS = """
 [engine]
@@ -48,7 +48,8 @@ def main() -> None:
             [program, "load", "-q", "-i", archives[-1]], env=environment, stdout=subprocess.PIPE, text=True
         )
         name = loaded.stdout.rpartition(": ")[2].strip()
-        subprocess.run([program, "tag", name, TAG], env=environment, check=True)
+        for tag in TAGS:
+            subprocess.run([program, "tag", name, tag], env=environment, check=True)
         if program.endswith("docker") or "DOCKER_HOST" in environment:
             sys.exit(_check_each(environment))
         socket = Path(folder) / "podman.sock"

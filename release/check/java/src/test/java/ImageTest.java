@@ -3,12 +3,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.testcontainers.containers.GenericContainer;
 import org.testcontainers.kafka.ConfluentKafkaContainer;
 import org.testcontainers.kafka.KafkaContainer;
@@ -17,20 +20,37 @@ import org.testcontainers.utility.DockerImageName;
 class ImageTest {
   private static final DockerImageName IMAGE = DockerImageName.parse("localhost/coterie:7.6.0");
 
-  @Test
-  void apachesModule() throws Exception {
-    try (KafkaContainer container = new KafkaContainer(IMAGE.asCompatibleSubstituteFor("apache/kafka"))) {
-      container.start();
-      check(container.getBootstrapServers());
-    }
+  @ParameterizedTest
+  @ValueSource(strings = {"apache/kafka", "apache/kafka-native"})
+  void apachesModule(String replaced) throws Exception {
+    check(new KafkaContainer(IMAGE.asCompatibleSubstituteFor(replaced)), KafkaContainer::getBootstrapServers);
   }
 
   @Test
   void confluentsModule() throws Exception {
-    try (ConfluentKafkaContainer container =
-        new ConfluentKafkaContainer(IMAGE.asCompatibleSubstituteFor("confluentinc/cp-kafka"))) {
+    check(
+        new ConfluentKafkaContainer(IMAGE.asCompatibleSubstituteFor("confluentinc/cp-kafka")),
+        ConfluentKafkaContainer::getBootstrapServers);
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  @SuppressWarnings("deprecation")
+  void formerModule(boolean isKraft) throws Exception {
+    var container =
+        new org.testcontainers.containers.KafkaContainer(IMAGE.asCompatibleSubstituteFor("confluentinc/cp-kafka"));
+    check(
+        isKraft ? container.withKraft() : container,
+        org.testcontainers.containers.KafkaContainer::getBootstrapServers);
+  }
+
+  private static <C extends GenericContainer<C>> void check(C created, Function<C, String> bootstrapServers)
+      throws Exception {
+    try (C container = created) {
+      long began = System.nanoTime();
       container.start();
-      check(container.getBootstrapServers());
+      System.out.printf("%s: %d ms%n", container.getClass().getName(), (System.nanoTime() - began) / 1_000_000);
+      check(bootstrapServers.apply(container));
     }
   }
 
