@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer
-from coterie.web.observed_feed import ObservedFeed
+from coterie.web.feeds.observed_feed import ObservedFeed
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 

@@ -68,7 +68,7 @@ async def serve_http(broker: Broker, pages: HttpPages) -> bool:
 def console_of(broker: Broker, host: str, port: int, *, allow_changes: bool = False) -> Callable[[Application], None]:
     """The console over what the broker hands; its clients use the broker's own listener."""
     from coterie.broker.web.handed_groups import HandedGroups
-    from coterie.web.handed_feed import HandedFeed
+    from coterie.web.feeds.handed_feed import HandedFeed
     from coterie.web.server import Console
 
     feed = HandedFeed(HandedGroups(broker), {"bootstrap.servers": format_address(host, port)})

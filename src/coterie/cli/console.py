@@ -155,7 +155,7 @@ async def _serve(
     settings: ConsoleSettings,
 ) -> None:
     from coterie.client import Admin
-    from coterie.web.observed_feed import ObservedFeed
+    from coterie.web.feeds.observed_feed import ObservedFeed
     from coterie.web.records.schema_registry import SchemaRegistry
     from coterie.web.server import ConsoleServer
 

@@ -91,7 +91,10 @@ def _verdict(group: KnownGroup, lines: Sequence[JournalLine]) -> Phrase:
 def last_event(lines: Iterable[JournalLine]) -> str:
     """The last lines that say why, in words."""
     telling = [line for line in lines if line.why()]
-    return "; ".join(f"{line.event.replace('_', ' ')}, {line.why()}" for line in telling[-2:])
+    events = (
+        ("" if line.event == "stable" else f"{line.event.replace('_', ' ')}, ") + line.why() for line in telling[-2:]
+    )
+    return "; ".join(events)
 
 
 def journal_explanation(lines: Sequence[JournalLine], now_ms: int) -> GroupExplanation:

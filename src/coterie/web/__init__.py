@@ -1,8 +1,8 @@
 """The console: a cluster's groups as web pages that change while one looks. Works on any Kafka; needs the extra coterie[http].
 
 `server` listens; `guards` refuses what comes from elsewhere; `pages` fills the templates with the texts of `texts.json`;
-`event_streams` sends what changes. What is shown comes from a `feed.GroupFeed` over a `group_memory`: `observed_feed` makes
-one of an observer, and `handed_feed` of what a coterie broker hands, so that nothing here imports the broker.
+`event_streams` sends what changes. What is shown comes from a feed of `feeds/` over a `group_memory`: `observed_feed` makes one
+of an observer, and `handed_feed` of what a coterie broker hands, so that nothing here imports the broker.
 
 **Addresses.** G is the group's name, percent-encoded.
 

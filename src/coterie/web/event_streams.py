@@ -16,7 +16,7 @@ from coterie.coordinator.journal.timeline import owner_name
 from coterie.machines.ownership import Partition
 from coterie.observer.group_descriptions import now_ms
 from coterie.text.hidden import visible
-from coterie.web.feed import GroupFeed
+from coterie.web.feeds.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory
 from coterie.web.journal_memory import LINES_OF_A_GROUP, history_json
 

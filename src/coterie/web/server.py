@@ -16,7 +16,7 @@ from coterie.client import KafkaError
 from coterie.web.changes import Changes, UnfitChange
 from coterie.web.cluster_documents import ClusterDocuments
 from coterie.web.event_streams import events_of_all, events_of_one, send_events
-from coterie.web.feed import GroupFeed
+from coterie.web.feeds.feed import GroupFeed
 from coterie.web.guards import SIGN_IN, Guards, add_headers, refuse_other_origins
 from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page

@@ -14,13 +14,14 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.web.handed_groups import HandedGroups
 from coterie.broker.web.http import HttpServer
 from coterie.cli.broker_pages import console_of
-from coterie.client import Consumer
+from coterie.client import Admin, Consumer, Producer
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import Group
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.web.handed_feed import UPDATE_S, HandedFeed
+from coterie.web.feeds.handed_feed import UPDATE_S, HandedFeed
+from coterie.web.feeds.observed_feed import ObservedFeed
 from tests.web.streams import events
 
 
@@ -67,6 +68,30 @@ def test_the_pages_show_what_the_broker_hands() -> None:
     with_console(story)
 
 
+def test_a_share_group_has_its_start_offsets_and_lag_in_either_feed() -> None:
+    async def story(broker: Broker, server: str, url: str) -> None:
+        await broker_with_topic(broker, server)
+        client = {"bootstrap.servers": server}
+        async with Producer(client) as producer:
+            for _ in range(3):
+                await producer.send_and_wait("t", b"v", partition=0)
+        async with Admin(client) as admin:
+            await admin.alter_share_group_offsets("jobs", {("t", 0): 1})
+        async with aiohttp.ClientSession() as session:
+            of_one = dict(await events(session, f"{url}/api/groups/jobs/events", 3))
+        feed, stop = ObservedFeed(client, lambda _: None), asyncio.Event()
+        observed = await feed.explain("jobs")
+        stop.set()
+        await feed.run(stop)
+        for explanation in (of_one["explanation"], observed):
+            assert explanation is not None
+            shown = [(p["topic"], p["partition"], p["committed"], p["lag"]) for p in explanation["partitions"]]
+            assert shown == [("t", 0, 1, 2)]
+            assert explanation["lag"] == 2
+
+    with_console(story)
+
+
 def test_the_lines_before_the_console_are_read_once() -> None:
     async def story(broker: Broker, server: str, url: str) -> None:
         await broker_with_topic(broker, server)
@@ -85,8 +110,6 @@ def test_the_lines_before_the_console_are_read_once() -> None:
 
 
 async def broker_with_topic(broker: Broker, server: str) -> None:
-    from coterie.client import Admin
-
     async with Admin({"bootstrap.servers": server}) as admin:
         await admin.create_topic("t", 2)
 

@@ -84,7 +84,9 @@ def test_the_journal_of_an_observer_has_the_same_words(tmp_path: Path) -> None:
     why = json.loads(outcome("groups", "why", GROUP, "--journal", str(tmp_path), "--json"))
     assert (why["state"], why["generation"], len(why["members"])) == ("Stable", 2, 2)
     assert "was silent" in why["verdict"]
-    assert "the journal's last line" in outcome("groups", "why", GROUP, "--journal", str(tmp_path))
+    words = outcome("groups", "why", GROUP, "--journal", str(tmp_path))
+    assert "the journal's last line" in words
+    assert "lag unknown\n" in words
     watched = outcome("groups", "watch", GROUP, "--journal", str(tmp_path), "--times", "1", "--every", "0.1")
     assert watched.startswith("generation 2, Stable: ")
 

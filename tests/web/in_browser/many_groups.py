@@ -17,7 +17,7 @@ from aiohttp import web
 from playwright.async_api import Browser
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.web.handed_feed import HandedFeed
+from coterie.web.feeds.handed_feed import HandedFeed
 from coterie.web.server import Console
 from coterie_conformance.bench.measure import results_of
 from coterie_conformance.bench.measurement import Measurement, cpu_seconds

@@ -19,7 +19,8 @@ from coterie.laboratory.prediction import Deploy, DeployedGroup, named, usual_al
 from coterie.laboratory.study.group import StudySetting
 from coterie.text.hidden import visible
 from coterie.text.phrase import Phrase, phrase_fields
-from coterie.web import event_streams, handed_feed, journal_memory, observed_feed
+from coterie.web import event_streams, journal_memory
+from coterie.web.feeds import handed_feed, observed_feed
 from coterie.web.what_if import past, predicted_with_timelines
 from coterie_conformance.console.browser import chromium, opened, violations
 from tests.web.explanations import explanation

@@ -49,7 +49,7 @@ class HandedSources(GroupSources, Protocol):
 
 
 class HandedGroups:
-    """The groups of this broker, as `coterie.web.handed_feed.GroupsOfBroker` names their parts."""
+    """The groups of this broker, as `coterie.web.feeds.handed_feed.GroupsOfBroker` names their parts."""
 
     def __init__(self, broker: HandedSources) -> None:
         self._broker = broker

@@ -167,7 +167,7 @@ def _live(document: GroupExplanation, timeline: Timeline, looks: _Looks) -> Rend
 
 def _show(document: GroupExplanation, as_json: bool, shown: str) -> str:
     """Prints what is new; returns the last printed line."""
-    lag = lag_text([asdict(p) for p in document.partitions])
+    lag = _lag_text(document)
     generation = f"generation {document.generation}, " if document.generation >= 0 else ""
     line = f"{generation}{document.state}: {document.verdict}; lag {lag}"
     if as_json:
@@ -213,8 +213,15 @@ def _below(document: GroupExplanation) -> list[str]:
     if document.protocol_type == SHARE_TYPE:  # it commits nothing
         return lines if document.unseen is None else [*lines, document.unseen]
     stalled = f"; stalled: {', '.join(document.stalled)}" if document.stalled else ""
-    lines.append(f"lag {lag_text([asdict(p) for p in document.partitions])}{stalled}")
+    lines.append(f"lag {_lag_text(document)}{stalled}")
     return lines if document.unseen is None else [*lines, document.unseen]
+
+
+def _lag_text(document: GroupExplanation) -> str:
+    """A journal has neither offsets nor ends of logs, which is not a group that has committed nothing."""
+    if document.partitions and all(p.committed is None and p.end is None for p in document.partitions):
+        return "unknown"
+    return lag_text([asdict(p) for p in document.partitions])
 
 
 def _pushed_text(member: MemberExplanation) -> str:

@@ -10,7 +10,10 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
+from coterie.client import Admin
 from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.group_descriptions import SHARE_TYPE
+from coterie.web.feeds.share_progress import with_share_progress
 from coterie.web.group_course import PartitionLag
 from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
 
@@ -52,9 +55,14 @@ class HandedFeed:
         self.memory = GroupMemory()
         self._names: list[str] = []  # of the present round
         self._waiting: list[JournalLine] | None = []  # lines that came while those before them are read
+        self._admin: Admin | None = None
 
     async def explain(self, group: str) -> dict[str, Any] | None:
-        return self._groups.explain(group)
+        document = self._groups.explain(group)
+        if document is None or document["protocol_type"] != SHARE_TYPE:
+            return document
+        self._admin = self._admin or Admin({"default.api.timeout.ms": "3000"} | self.client)
+        return await with_share_progress(self._admin, document)
 
     def figures(self) -> dict[str, Any] | None:
         return self._groups.figures()
@@ -66,6 +74,8 @@ class HandedFeed:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
+        if self._admin is not None:
+            self._admin.close()
 
     async def _run(self) -> None:
         async for lines in self._groups.listen(self._take):

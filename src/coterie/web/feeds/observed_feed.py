@@ -19,6 +19,7 @@ from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
 from coterie.text.lag import STALLED_AFTER_MS
+from coterie.web.feeds.share_progress import with_share_progress
 from coterie.web.group_course import Partition
 from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
 from coterie.web.journal_tail import journal_tail
@@ -136,7 +137,8 @@ class ObservedFeed:
         """As a coterie broker explains it, or as it is seen from outside."""
         if self._explains_itself:
             try:
-                return asdict(await self._pulse_admin.explain_group(group))
+                own = asdict(await self._pulse_admin.explain_group(group))
+                return await with_share_progress(self._pulse_admin, own)
             except KafkaError as error:
                 if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                     return None

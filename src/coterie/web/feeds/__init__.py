@@ -1,0 +1,1 @@
+"""What the console shows: the interface of its pages, of an observer's groups, and of those that a broker hands."""
