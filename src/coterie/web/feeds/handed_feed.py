@@ -58,6 +58,7 @@ class HandedFeed:
         self._admin: Admin | None = None
 
     async def explain(self, group: str) -> dict[str, Any] | None:
+        """As `GroupFeed.explain`; a share group's offsets are read as by any client."""
         document = self._groups.explain(group)
         if document is None or document["protocol_type"] != SHARE_TYPE:
             return document
