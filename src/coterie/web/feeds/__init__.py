@@ -1,1 +1,1 @@
-"""What the console shows: the interface of its pages, of an observer's groups, and of those that a broker hands."""
+"""What the console shows: the interface for its pages, the groups of an observer, and the groups of a broker in its process."""
