@@ -101,8 +101,6 @@ class TimelineView {
   build() {
     const t = (name) => this.t(name);
     this.root.classList.add("timeline");
-    this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", this.t("title", { group: this.model.group }));
     this.root.lang = this.language;
     this.by = button(t("by_member"), () => { this.byMember = !this.byMember; this.changed(); });
     this.tableButton = button(t("table"), () => { this.isTable = !this.isTable; this.refresh(); });

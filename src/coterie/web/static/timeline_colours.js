@@ -29,9 +29,9 @@ export function coloursOf(probes, context) {
     drawn.stroke();
     return context.createPattern(tile, "repeat");
   };
-  const slope = (tile) => { for (const x of [-8, 0, 8]) { tile.moveTo(x, 8); tile.lineTo(x + 8, 0); } };
-  colours.unowned = lines(slope, colours["unowned-ink"]);
-  colours.patterns = [null, lines((tile) => { for (const x of [0, 8, 16]) { tile.moveTo(x, 8); tile.lineTo(x - 8, 0); } }, colours.paper),
+  const slope = (by) => (tile) => { for (const x of [0, 8, 16]) { tile.moveTo(x - Math.max(by, 0), 8); tile.lineTo(x - Math.max(-by, 0), 0); } };
+  colours.unowned = lines(slope(8), colours["unowned-ink"]);
+  colours.patterns = [null, lines(slope(-8), colours.paper),
     lines((tile) => tile.fillRect(2, 2, 3, 3), colours.paper), lines((tile) => { tile.moveTo(0, 4); tile.lineTo(8, 4); }, colours.paper)];
   return colours;
 }

@@ -1,6 +1,7 @@
 // Draws a timeline on a canvas: only the lanes that are seen, and nothing that a pixel already has.
 
-export const HEAD = 46, LANE = 20, GAP = 2;
+export const HEAD = 46, LANE = 20;
+const HEIGHT = LANE - 2; // of a bar
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5,
   108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 12096e5, 2592e6, 7776e6, 31536e6];
 const DAY = 864e5;
@@ -61,11 +62,14 @@ export class Drawing {
     this.moments();
   }
 
-  label(text, top) {
+  // A row without its bars.
+  row(name, top) {
     const { context, view, colours } = this;
     context.fillStyle = colours.ink;
     context.textAlign = "right";
-    context.fillText(this.fitted(text, view.left - 16, true), view.left - 8, top + LANE / 2);
+    context.fillText(this.fitted(name, view.left - 16, true), view.left - 8, top + LANE / 2);
+    context.fillStyle = colours.empty;
+    context.fillRect(view.left, top, this.right - view.left, HEIGHT);
   }
 
   // The text in so much width; of a partition's name the end says which one it is.
@@ -107,24 +111,21 @@ export class Drawing {
   }
 
   lane(lane, top) {
-    const { context, model, colours, view } = this, height = LANE - GAP;
-    this.label(model.laneName(lane), top);
-    context.fillStyle = colours.empty;
-    context.fillRect(view.left, top, this.right - view.left, height);
-    const spells = model.spells[lane] ?? [];
+    const { model, view } = this, spells = model.spells[lane] ?? [];
+    this.row(model.laneName(lane), top);
     let reached = view.left;
     for (let index = model.firstSpell(lane, view.from); index < spells.length; index++) {
       const { owner, from, until } = spells[index];
       if (from > view.to) break;
       const left = Math.max(this.x(from), view.left), right = Math.min(this.x(until ?? view.nowMs), this.right);
       if (right < view.left || right < reached + 0.5 && reached > view.left) continue; // a pixel has it already
-      this.bar(owner, left, right, top, height, model.names.of[owner]);
+      this.bar(owner, left, right, top, HEIGHT, model.names.of[owner]);
       reached = Math.max(left + 1, right);
     }
-    this.gaps(lane, top, height);
+    this.gaps(lane, top);
   }
 
-  gaps(lane, top, height) {
+  gaps(lane, top) {
     const { context, model, colours, view } = this, gaps = model.gaps(lane);
     let reached = -1;
     for (let index = model.firstGap(lane, view.from); index < gaps.length; index++) {
@@ -136,33 +137,31 @@ export class Drawing {
       if (right - left < 1) { // shorter than a pixel: a notch, so that the owner's colour stays
         if (Math.floor(left) < reached) continue;
         context.fillStyle = colours.dead;
-        context.fillRect(Math.floor(left), top + height - 5, 1, 5);
+        context.fillRect(Math.floor(left), top + HEIGHT - 5, 1, 5);
         reached = Math.floor(left) + 1;
         continue;
       }
       context.fillStyle = colours.dead;
-      context.fillRect(left, top, noticed - left, height);
-      context.fillStyle = colours.paper;
-      context.fillRect(noticed, top, right - noticed, height);
-      context.fillStyle = colours.unowned;
-      context.fillRect(noticed, top, right - noticed, height);
+      context.fillRect(left, top, noticed - left, HEIGHT);
+      for (const fill of [colours.paper, colours.unowned]) {
+        context.fillStyle = fill;
+        context.fillRect(noticed, top, right - noticed, HEIGHT);
+      }
       reached = right;
     }
   }
 
   member(owner, top) {
-    const { context, model, colours, view } = this, height = LANE - GAP, shares = model.sharesOfOwners()[owner];
-    this.label(model.names.of[owner], top);
-    context.fillStyle = colours.empty;
-    context.fillRect(view.left, top, this.right - view.left, height);
+    const { model, view } = this, shares = model.sharesOfOwners()[owner];
+    this.row(model.names.of[owner], top);
     let reached = view.left;
     shares.forEach(([ms, count], index) => {
       const until = index + 1 < shares.length ? shares[index + 1][0] : view.nowMs;
       if (count <= 0 || until < view.from || ms > view.to) return;
       const left = Math.max(this.x(ms), view.left), right = Math.min(this.x(until), this.right);
       if (right < reached + 0.5 && reached > view.left) return;
-      const share = Math.max(Math.round(height * count / view.most), 2);
-      this.bar(owner, left, right, top + height - share, share, share >= 12 ? String(count) : "");
+      const share = Math.max(Math.round(HEIGHT * count / view.most), 2);
+      this.bar(owner, left, right, top + HEIGHT - share, share, share >= 12 ? String(count) : "");
       reached = Math.max(left + 1, right);
     });
   }

@@ -73,7 +73,7 @@ export class TimelineInput {
   tell(x, y) {
     const { model } = this.view, ms = this.view.drawing.ms(x), row = this.view.shown[Math.floor((y - HEAD + this.view.plot.scrollTop) / LANE)];
     const lines = [`${timeText(ms)} UTC · +${spanText(Math.max(ms - model.beginMs, 0))}`];
-    if (y >= HEAD && row !== undefined && ms <= this.view.nowMs) lines.push(this.view.byMember ? shareText(this.view, row, ms) : laneText(this.view, row, ms));
+    if (y >= HEAD && row !== undefined && ms <= this.view.nowMs) lines.push(this.view.byMember ? shareText(this.view, row, ms) : `${model.laneName(row)}: ${laneText(this.view, row, ms)}`);
     const rebalance = model.rebalances[this.nearest(x)];
     if (rebalance !== undefined) lines.push(`${this.view.t("rebalance")} ${rebalance.generation}: ${whyOf(this.view, rebalance)}`);
     if (y < HEAD) for (const [at, text] of model.moments) if (Math.abs(this.view.drawing.x(at) - x) < 6) lines.push(text);

@@ -1,7 +1,7 @@
 // The data of a timeline: what Timeline.document has (see timeline.js), in the order in which it is drawn.
 
-const BY_TIME = (items, ms, time) => {
-  // The number of items whose time is at or before ms: items are in order of time.
+// The number of items whose time is at or before ms: items are in order of time.
+const countUntil = (items, ms, time) => {
   let low = 0, high = items.length;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -71,28 +71,29 @@ export class TimelineModel {
     return gaps;
   }
 
+  // The first spell and gap that may reach beyond ms, by their positions.
+  firstSpell(lane, ms) { return Math.max(countUntil(this.spells[lane] ?? [], ms, (item) => item.from) - 1, 0); }
+
+  firstGap(lane, ms) { return Math.max(countUntil(this.gaps(lane), ms, (item) => item.since) - 1, 0); }
+
   gapAt(lane, ms) {
-    const gaps = this.gaps(lane), gap = gaps[BY_TIME(gaps, ms, (item) => item.since) - 1];
-    return gap !== undefined && (gap.until === null || ms < gap.until) ? gap : null;
+    const gap = this.gaps(lane)[this.firstGap(lane, ms)];
+    return gap !== undefined && gap.since <= ms && lasts(gap, ms) ? gap : null;
   }
 
   // The owner's position at that time, -1 where there is none. An unowned partition still has its last owner's spell.
   ownerAt(lane, ms) {
-    const spells = this.spells[lane] ?? [], spell = spells[BY_TIME(spells, ms, (item) => item.from) - 1];
-    return spell !== undefined && (spell.until === null || ms < spell.until) ? spell.owner : -1;
+    const spell = this.spells[lane]?.[this.firstSpell(lane, ms)];
+    return spell !== undefined && spell.from <= ms && lasts(spell, ms) ? spell.owner : -1;
   }
 
-  firstSpell(lane, ms) { return Math.max(BY_TIME(this.spells[lane] ?? [], ms, (item) => item.from) - 1, 0); }
-
-  firstGap(lane, ms) { return Math.max(BY_TIME(this.gaps(lane), ms, (item) => item.since) - 1, 0); }
-
   // The first rebalance that begins after ms, by its position; that number less one begins at or before it.
-  rebalancesUntil(ms) { return BY_TIME(this.rebalances, ms, (item) => item.from); }
+  rebalancesUntil(ms) { return countUntil(this.rebalances, ms, (item) => item.from); }
 
   // The partitions that have another owner after the rebalance: {lane, from, to}, -1 for none.
   moves(rebalance) {
     const moves = [], after = rebalance.until ?? this.endMs;
-    const gaps = this.gapItems.filter(({ since, until }) => since <= after && (until === null || after < until));
+    const gaps = this.gapItems.filter((gap) => gap.since <= after && lasts(gap, after));
     for (const lane of this.order ?? []) {
       const isUnowned = gaps.some(({ ranges }) => within(ranges, lane));
       const [from, to] = [this.lastOwner(lane, rebalance.from), isUnowned ? -1 : this.ownerAt(lane, after)];
@@ -102,8 +103,8 @@ export class TimelineModel {
   }
 
   lastOwner(lane, ms) {
-    const spells = this.spells[lane] ?? [], spell = spells[BY_TIME(spells, ms - 1, (item) => item.from) - 1];
-    return spell === undefined ? -1 : spell.owner;
+    const spell = this.spells[lane]?.[this.firstSpell(lane, ms - 1)];
+    return spell !== undefined && spell.from < ms ? spell.owner : -1;
   }
 
   // By owner, how many partitions are assigned to it from which time on: [[ms, count], ...].
@@ -127,6 +128,8 @@ export class TimelineModel {
     return this.shares;
   }
 }
+
+const lasts = ({ until }, ms) => until === null || ms < until;
 
 function within(ranges, lane) {
   for (let index = 0; index < ranges.length; index += 2) if (ranges[index] <= lane && lane <= ranges[index + 1]) return true;

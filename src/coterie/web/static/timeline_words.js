@@ -31,13 +31,13 @@ export function whyOf(view, rebalance) {
 
 // What a lane shows at that time, and what an owner has.
 export function laneText(view, lane, ms) {
-  const { model } = view, name = model.laneName(lane), gap = model.gapAt(lane, ms), owner = model.ownerAt(lane, ms);
-  if (gap !== null) {
-    const lasting = spanText((gap.until ?? view.nowMs) - gap.since);
-    return `${name}: ${view.t(ms < gap.detected ? "dead_for" : "unowned_for", { span: lasting })}`;
-  }
-  return `${name}: ${owner < 0 ? view.t("nobody") : model.names.of[owner]}`;
+  const gap = view.model.gapAt(lane, ms);
+  if (gap === null) return ownerName(view, view.model.ownerAt(lane, ms));
+  return view.t(ms < gap.detected ? "dead_for" : "unowned_for", { span: spanText((gap.until ?? view.nowMs) - gap.since) });
 }
+
+const ownerName = (view, owner) => owner < 0 ? view.t("nobody") : view.model.names.of[owner];
+const dayAndTime = (ms) => `${timeText(ms, 864e5)} ${timeText(ms)}`;
 
 export function shareText(view, owner, ms) {
   const share = view.model.sharesOfOwners()[owner].filter(([at]) => at <= ms).at(-1);
@@ -62,7 +62,7 @@ export function rebalanceWords(view) {
   }
   const title = view.t("selected", { number: selected + 1, count: model.rebalances.length, generation: rebalance.generation });
   const terms = [[view.t("why"), whyOf(view, rebalance)],
-    [view.t("when"), `${timeText(rebalance.from, 864e5)} ${timeText(rebalance.from)} UTC`],
+    [view.t("when"), `${dayAndTime(rebalance.from)} UTC`],
     [view.t("took"), lasting(view, rebalance)]];
   for (const [state, from, until] of rebalance.phases) {
     terms.push([view.t(`state.${state}`), `${spanText((until ?? view.nowMs) - from)}: ${view.t(`phase.${state}`)}`]);
@@ -72,9 +72,8 @@ export function rebalanceWords(view) {
     const undetected = rebalance.undetected_ms ? view.t("of_it_undetected", { span: spanText(rebalance.undetected_ms) }) : "";
     terms.push([view.t("unowned_time"), view.t("summed", { span: spanText(rebalance.unowned_ms) }) + undetected]);
   }
-  const name = (owner) => owner < 0 ? view.t("nobody") : model.names.of[owner];
   const moves = rebalance.until === null ? [] : model.moves(rebalance);
-  const texts = [...Map.groupBy(moves, ({ from, to }) => `${name(from)} → ${name(to)}`)].map(([who, of]) => {
+  const texts = [...Map.groupBy(moves, ({ from, to }) => `${ownerName(view, from)} → ${ownerName(view, to)}`)].map(([who, of]) => {
     const lanes = of.slice(0, MOVES_SHOWN).map(({ lane }) => model.laneName(lane)).join(", ");
     return `${who}: ${lanes}${of.length > MOVES_SHOWN ? ` ${view.t("more", { count: of.length - MOVES_SHOWN })}` : ""}`;
   });
@@ -87,14 +86,14 @@ export function rebalanceTable(view) {
   const { model } = view, headers = ["when", "generation", "members", "took", "moved", "unowned_time", "why"].map((name) => view.t(name));
   const shown = model.rebalances.filter(({ from, until }) => from <= view.to && (until ?? view.nowMs) >= view.from);
   const rows = shown.slice(-ROWS_SHOWN).map((rebalance) => [
-    `${timeText(rebalance.from, 864e5)} ${timeText(rebalance.from)}`, rebalance.generation, rebalance.members ?? "–",
+    dayAndTime(rebalance.from), rebalance.generation, rebalance.members ?? "–",
     spanText((rebalance.until ?? view.nowMs) - rebalance.from), rebalance.moved ?? "–",
     rebalance.unowned_ms === undefined ? "–" : spanText(rebalance.unowned_ms), whyOf(view, rebalance)]);
   const line = (cells, tag) => element("tr", "", ...cells.map((cell) => element(tag, "", String(cell))));
   const parts = [element("caption", "", view.t("rebalances_shown", { shown: rows.length, count: shown.length })),
     element("thead", "", line(headers, "th")), element("tbody", "", ...rows.map((row) => line(row, "td")))];
   const now = view.selected >= 0 ? model.rebalances[view.selected].until ?? view.nowMs : view.nowMs;
-  const owned = (model.order ?? []).slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), laneText(view, lane, now).slice(model.laneName(lane).length + 2)]);
+  const owned = (model.order ?? []).slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), laneText(view, lane, now)]);
   const owners = element("table", "", element("caption", "", view.t("owners_at", { time: `${timeText(now)} UTC` })),
     element("thead", "", line([view.t("partition"), view.t("owner")], "th")), element("tbody", "", ...owned.map((row) => line(row, "td"))));
   return element("div", "", element("table", "", ...parts), owners);
