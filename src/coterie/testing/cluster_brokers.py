@@ -233,11 +233,11 @@ class ClusterBrokers:
         }
 
     def config(self, broker_id: int, rack: str | None, settings: BrokerSettings) -> ClusterConfig:
-        """Timeouts are short, so that a test sees in a second what takes 30 in production."""
+        """Timeouts that are not set are short, so that a test sees in a second what takes 30 in production."""
         config = cluster_config(settings)
-        replication = replace(
-            config.replication, replica_lag_time_max_ms=REPLICA_LAG_TIME_MAX_MS, replica_fetch_backoff_ms=50
-        )
+        replication = replace(config.replication, replica_fetch_backoff_ms=50)
+        if "replica.lag.time.max.ms" not in self.settings:
+            replication = replace(replication, replica_lag_time_max_ms=REPLICA_LAG_TIME_MAX_MS)
         short = replace(config, replication=replication, controlled_shutdown_retry_backoff_ms=50)
         return replace(short, broker_id=broker_id, rack=rack)
 
@@ -300,11 +300,12 @@ class ClusterBrokers:
     def state(self, topic: str, partition: int) -> PartitionState | None:
         """As the brokers that are there know it: the newest epoch counts."""
         newest: PartitionState | None = None
+        tp = topic, partition
         for one in self.brokers.values():
-            state = one.broker.cluster.states.get((topic, partition)) if one.is_running else None
-            if state is not None and (
-                newest is None or (state.leader_epoch, state.version) > (newest.leader_epoch, newest.version)
-            ):
+            state = one.broker.cluster.states.get(tp) if one.is_running else None
+            if state is None or state is newest:
+                continue
+            if newest is None or (state.leader_epoch, state.version) > (newest.leader_epoch, newest.version):
                 newest = state
         return newest
 
@@ -327,9 +328,8 @@ class ClusterBrokers:
         """The broker that leads the partition in the newest epoch, where it runs and knows it."""
         state = self.state(topic, partition)
         broker = None if state is None else self.brokers.get(state.leader)
-        if broker is None or not broker.is_running or topic not in broker.broker.topics.by_name:
-            return None
-        return broker if broker.broker.topics.partition(topic, partition).is_led else None
+        known = None if broker is None or not broker.is_running else broker.broker.topics.by_name.get(topic)
+        return broker if known is not None and known.partitions[partition].is_led else None
 
     def controller(self) -> ClusteredBroker | None:
         """The broker that was elected and that all others know."""

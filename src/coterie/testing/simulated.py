@@ -40,7 +40,9 @@ DEFAULTS: dict[str, object] = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "num.partitions": "3",
-    "replica.fetch.wait.max.ms": "2000",  # a follower's fetches are most of what an idle cluster does
+    # A follower's fetches are most of what an idle cluster does. A partition that is new waits for the fetch under way to end.
+    "replica.fetch.wait.max.ms": "2000",
+    "replica.lag.time.max.ms": "30000",  # Kafka's; longer than that wait, or a follower that waits may leave the ISR
 }
 
 

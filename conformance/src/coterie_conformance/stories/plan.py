@@ -89,6 +89,7 @@ class StoryPlan:
         if self.brokers > 1:
             settings["min.insync.replicas"] = "2"
             settings["replica.fetch.wait.max.ms"] = "500"
+            settings["replica.lag.time.max.ms"] = "1000"
             settings["auto.leader.rebalance.enable"] = str(self.rebalances_leaders).lower()
             settings["leader.imbalance.check.interval.seconds"] = "2"
             settings["leader.imbalance.per.broker.percentage"] = "0"

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ITERATION_MS = 10_000.0  # that one poll of an iteration waits at most; records, callbacks and errors end it
 END_S = 1.0  # in which cancelled tasks must end
 ARROW_BYTES = 16 * 1024 * 1024
 ENFORCED = "rebalance enforced by user"
@@ -254,6 +255,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         position, so that an automatic commit covers the records handed out and no others. Raises PartitionsLostError once
         partitions are lost of which records were handed out."""
         most = 1 if self._interceptors else self.settings.max_poll_records
+        wait_ms = min(self.settings.max_poll_interval_ms / 3, ITERATION_MS)
         handed_out: set[TopicPartition] = set()
         self._callbacks.take_lost()
 
@@ -264,7 +266,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             return self._fetcher.take(1)
 
         while True:
-            for partition, records in (await self._polled(1000, take)).items():
+            for partition, records in (await self._polled(wait_ms, take)).items():
                 handed_out.add(partition)
                 yield records[0]
                 for record in self._loop.in_hand(partition, most - 1):
