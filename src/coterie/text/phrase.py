@@ -151,7 +151,7 @@ def read_phrase(document: Any) -> Phrase:
 
 
 def _read_value(value: Any) -> PhraseValue:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         parts = [_read_value(part) for part in value]
         texts = tuple(part for part in parts if isinstance(part, str))
         return texts if len(texts) == len(parts) else tuple(part for part in parts if isinstance(part, Phrase))
