@@ -121,6 +121,7 @@ def test_what_could_not_be_read_is_named_with_what_to_do() -> None:
         described(), known(MemberFacts(), unread="__consumer_offsets cannot be read: grant READ on the topic")
     )
     (finding,) = as_is.findings
+    assert (as_is.safe, as_is.why) == (True, "nothing is sure to hurt it, but these may")
     assert finding.text == "__consumer_offsets cannot be read: session timeouts and commits are not known"
     assert finding.next_step == "Grant READ on the topic."
 

@@ -209,11 +209,14 @@ def lint(group: str, changes: tuple[str, ...], client: dict[str, str], as_json: 
 
 
 def _write_advice(advice: Advice) -> None:
-    write_finding(*(("safe   ", "green") if advice.safe else ("not yet", "red")), advice.change)
+    from coterie.client.lint.lint import AS_IS
+
+    refused, by = ("harmful", "harmed by ") if advice.change == AS_IS else ("not yet", "blocked by ")
+    write_finding(*(("safe   ", "green") if advice.safe else (refused, "red")), advice.change)
     write_line(f"         {advice.why}")
     for finding in advice.findings:
         text = "" if finding.blocks and finding.text == advice.why else f": {finding.text}"
-        write_line(f"         {'blocked by ' if finding.blocks else ''}{finding.rule}{text}")
+        write_line(f"         {by if finding.blocks else ''}{finding.rule}{text}")
         write_line(f"           next: {finding.next_step}")
         for member in finding.members:
             write_line(f"           - {member}")

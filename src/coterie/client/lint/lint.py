@@ -8,6 +8,7 @@ coterie returns the other assignors that a member lists. What cannot be seen is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
 from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType
@@ -35,6 +36,8 @@ def lint_group(
         refused = [Advice(change, False, _OTHER_KINDS[group.type]) for change in (FIRST, SECOND, STATIC, UPGRADE)]
         return [*refused, Advice(AS_IS, True, "no rule is about a group of its kind")]
     health = advice_by_rules(AS_IS, HEALTH_RULES, group, support, "no rule finds what would hurt it")
+    if health.safe and health.findings:
+        health = replace(health, why="nothing is sure to hurt it, but these may")
     return [*_within_the_protocol(group, listed, join_version), *protocol_advice(group, support), health]
 
 

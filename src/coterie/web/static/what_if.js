@@ -14,7 +14,7 @@ function spread({ mean, lowest, highest }, most, decimals) {
   const fill = element("span", "fill");
   fill.style.transform = `scaleX(${most ? mean / most : 0})`;
   bar.append(fill);
-  const words = lowest === highest ? shown(mean) : text("what_if.spread", { mean: shown(mean), lowest: shown(lowest), highest: shown(highest) });
+  const words = shown(lowest) === shown(highest) ? shown(mean) : text("what_if.spread", { mean: shown(mean), lowest: shown(lowest), highest: shown(highest) });
   cell.append(bar, element("span", "words", words));
   return cell;
 }
