@@ -96,14 +96,20 @@ class TlsConnection(Receiver):
     def resume_writing(self) -> None:
         self._inner.resume_writing()
 
-    def data_received(self, data: bytes) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes of a handshake wait for a turn; later ones are decrypted at once."""
+        if self._is_secure:
+            self._incoming.write(self._received[:nbytes])
+            self._decrypt()
+        else:
+            self.data_received(bytes(self._received[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes of a handshake."""
         if self.tls is None and not self._begin(data):
             return
         self._incoming.write(data)
-        if self._is_secure:
-            self._decrypt()
-        elif self._incoming.pending > MAX_HANDSHAKE_BYTES:
+        if self._incoming.pending > MAX_HANDSHAKE_BYTES:
             self._fail(f"more than {MAX_HANDSHAKE_BYTES} bytes")
         elif not self._in_line:
             self._in_line = True
@@ -169,12 +175,15 @@ class TlsConnection(Receiver):
     # -- bytes --------------------------------------------------------------------------------------------------------
 
     def _decrypt(self) -> None:
+        incoming, read = self._incoming, self.tls.read
         parts: list[bytes] = []
         is_over = False
         try:
-            while part := self.tls.read(_RECORD_BYTES):
-                parts.append(part)
-            is_over = True
+            while incoming.pending and not is_over:  # a read of nothing costs more than one of a record
+                part = read(min(incoming.pending, _RECORD_BYTES))  # a whole record, of which some bytes are not data
+                is_over = not part
+                if part:
+                    parts.append(part)
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -182,7 +191,8 @@ class TlsConnection(Receiver):
         except (ssl.SSLError, OSError) as error:
             self._fail(_reason(error))
             return
-        self._flush()  # what TLS itself responds
+        if self._outgoing.pending:
+            self._flush()  # what TLS itself responds
         if parts:
             self._inner.data_received(parts[0] if len(parts) == 1 else b"".join(parts))
         if is_over and not self._inner.eof_received():
@@ -190,15 +200,16 @@ class TlsConnection(Receiver):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypts the data and gives it to the socket."""
-        left = memoryview(data)
-        while left and not self._raw.is_closing():
+        raw, left = self._raw, data
+        while left and not raw.is_closing():
+            piece = left if len(left) <= _WRITE_BYTES else memoryview(left)[:_WRITE_BYTES]
             try:
-                count = self.tls.write(left[:_WRITE_BYTES])
+                count = self.tls.write(piece)
             except (ssl.SSLError, OSError) as error:
                 self._fail(_reason(error))
                 return
-            left = left[count:]
-            self._flush()
+            left = b"" if count == len(left) else memoryview(left)[count:]
+            raw.write(self._outgoing.read())
 
     def _flush(self) -> None:
         if self._outgoing.pending and not self._raw.is_closing():
@@ -219,22 +230,17 @@ class TlsConnection(Receiver):
 class _TlsTransport(asyncio.Transport):
     """The transport within TLS."""
 
-    __slots__ = ("_raw", "_tls")
+    __slots__ = ("_raw", "_tls", "is_closing", "write")
 
     def __init__(self, raw: asyncio.Transport, tls: TlsConnection) -> None:
         self._raw, self._tls = raw, tls
+        self.is_closing, self.write = raw.is_closing, tls.write  # type: ignore[method-assign]  # for each response
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._raw.get_extra_info(name, default)
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._tls.write(data)
-
     def get_write_buffer_size(self) -> int:
         return self._raw.get_write_buffer_size()
-
-    def is_closing(self) -> bool:
-        return self._raw.is_closing()
 
     def pause_reading(self) -> None:
         self._raw.pause_reading()
