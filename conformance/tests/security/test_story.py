@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from coterie_conformance.security import clients
+from coterie_conformance.security import clients, spark
 from coterie_conformance.security.story import (
     DENIALS,
     MECHANISMS,
@@ -42,10 +43,12 @@ def test_what_is_wrong_with_a_login(error: str, expected: str, lines: list[str],
 @pytest.mark.slow
 def test_clients_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "java", lambda version, folder: clients.librdkafka)
+    monkeypatch.setattr(spark, "spark_connector", lambda folder: nullcontext(clients.librdkafka))
     for name in ("kafkajs", "franz_go", "sarama"):
         monkeypatch.setattr(clients, name, lambda: clients.aiokafka)
     checks: list[LoginCheck] = check_logins("4.3.0", tmp_path / "logins", lambda check: None)
-    assert len(checks) == len(OWN_ERRORS) * (2 * len(MECHANISMS) + len(DENIALS) + 2 + 3)
+    without_transactions = 1  # Spark
+    assert len(checks) == len(OWN_ERRORS) * (2 * len(MECHANISMS) + 1 + len(DENIALS) + 2 + 3) - without_transactions
     of_python = [check for check in checks if check.client in ("librdkafka", "aiokafka")]
     assert [check for check in of_python if check.wrong] == []
 

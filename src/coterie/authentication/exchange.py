@@ -14,6 +14,18 @@ class AuthenticationFailed(Exception):
     """The login is refused; the text is for the client and has no secret in it."""
 
 
+class RefusalToken(bytes):
+    """A token that says that the login is refused, which the client has to acknowledge; not all do."""
+
+    reason: str
+
+    def __new__(cls, token: bytes, reason: str) -> RefusalToken:
+        """``reason``: for the broker's log."""
+        made = super().__new__(cls, token)
+        made.reason = reason
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Authenticated:
     """The end of an exchange. ``name``: the principal's; ``token``: the last one for the client; ``expires_ms``: when what the

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange
+from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange, RefusalToken
 
 _PAIRS = r"(?:[A-Za-z]+=[^\x01]*\x01)*"
 _FIRST = re.compile(
@@ -37,8 +37,9 @@ def oauthbearer(validate: Callable[[str], TokenClaims]) -> Exchange:
     try:
         claims = validate(token)
     except InvalidToken as error:
-        yield _INVALID
-        raise AuthenticationFailed(f"authentication failed: {error}") from None
+        refused = f"authentication failed: {error}"
+        yield RefusalToken(_INVALID, refused)
+        raise AuthenticationFailed(refused) from None
     if authorization not in (None, "", claims.principal):
         raise AuthenticationFailed("authentication failed: a client cannot act for another user")
     return Authenticated(claims.principal, expires_ms=claims.expires_ms)

@@ -388,6 +388,28 @@ def test_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text.count("is refused (OAUTHBEARER)") == len(wrong)
 
 
+def test_a_refused_token_that_is_not_acknowledged_has_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """franz-go ends the connection at the error of RFC 7628, kafkajs goes on as if it had logged in."""
+    issuer = Issuer(tmp_path)
+    token = issuer.token(exp=int(time.time()) - 60)
+
+    async def use(broker: Broker, port: int) -> None:
+        raw = await Raw.opened(port)
+        await raw.request(SaslHandshakeRequest("OAUTHBEARER"), 1)
+        response = await raw.request(SaslAuthenticateRequest(f"n,,\x01auth=Bearer {token}\x01\x01".encode()), 2)
+        assert response.auth_bytes
+        assert await raw.request(MetadataRequest([]), 12) is None
+        raw.close()
+
+    with_broker(issuer.settings(), use)
+    lines = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert lines == [
+        "a connection from /127.0.0.1 is refused (OAUTHBEARER): authentication failed: the token has expired"
+    ]
+
+
 def test_tokens_without_a_signature_if_asked_for() -> None:
     parts = [json.dumps({"alg": "none"}), json.dumps({"sub": "alice", "exp": int(time.time()) + 60})]
     token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts) + "."

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import ssl
@@ -26,7 +27,7 @@ Settings = Mapping[str, str]
 # Connects and makes the ``call`` of the settings: "list" of the topics, or what ACLs may deny; returns the client's own error,
 # "" for none.
 Attempt = Callable[[Settings], str]
-_JAVA_ERRORS = (
+JAVA_ERRORS = (
     "SaslAuthenticationException",
     "SslAuthenticationException",
     "UnsupportedSaslMechanismException",
@@ -55,21 +56,39 @@ _JAVA_CALLS: dict[str, tuple[str, ...]] = {
         "1000",
     ),
 }
-_MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
+_MODULES = "org.apache.kafka.common.security"
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+BEARER = "OAUTHBEARER"
+# Its callback handler of Java's clients since 3.8, and of those before.
+BEARER_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+OLDER_BEARER_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
 
 
-def _login_of(settings: Settings) -> dict[str, str]:
+def _login_of(settings: Settings, folder: Path) -> dict[str, str]:
     """As Java's clients have it."""
     mechanism = settings["sasl.mechanism"]
-    module = _MODULES.get(mechanism, "scram.ScramLoginModule")
+    if mechanism == BEARER:
+        file = _token_file(settings, folder)
+        file.write_text(settings["sasl.token"])
+        return {
+            "sasl.mechanism": mechanism,
+            # A JVM logs in once for each such text, however often the file changes.
+            "sasl.jaas.config": f'{_MODULES}.oauthbearer.OAuthBearerLoginModule required file="{file.name}";',
+            "sasl.login.callback.handler.class": settings.get("bearer.handler", BEARER_HANDLER),
+            "sasl.oauthbearer.token.endpoint.url": file.as_uri(),
+        }
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     options = f'username="{settings["sasl.username"]}" password="{settings["sasl.password"]}"'
     options += ' tokenauth="true"' * ("is.token" in settings)
-    jaas = f"org.apache.kafka.common.security.{module} required {options};"
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_MODULES}.{module} required {options};"}
 
 
-def write_properties(settings: Settings, folder: Path) -> Path:
-    """The file of settings of Java's clients."""
+def _token_file(settings: Settings, folder: Path) -> Path:
+    return folder / f"{hashlib.sha256(settings.get('sasl.token', '').encode()).hexdigest()[:12]}.jwt"
+
+
+def java_properties(settings: Settings, folder: Path) -> dict[str, str]:
+    """The settings as Java's clients have them; a bearer's token is in a file of the folder."""
     given = {
         "security.protocol": settings["security.protocol"],
         "ssl.truststore.type": "PEM",
@@ -78,11 +97,16 @@ def write_properties(settings: Settings, folder: Path) -> Path:
         "request.timeout.ms": "20000",
     }
     if settings["security.protocol"] == "SASL_SSL":
-        given |= _login_of(settings)
+        given |= _login_of(settings, folder)
     if key_store := settings.get("ssl.keystore.location"):
         given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": key_store}
+    return given
+
+
+def write_properties(settings: Settings, folder: Path) -> Path:
+    """The file of settings of Java's clients."""
     file = folder / "client.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    file.write_text("".join(f"{name}={value}\n" for name, value in java_properties(settings, folder).items()))
     return file
 
 
@@ -92,7 +116,8 @@ def java(version: str, folder: Path) -> Attempt:
 
     def attempt(settings: Settings) -> str:
         file = write_properties(settings, folder)
-        command = ["java", "-cp", classpath, *_JAVA_CALLS[settings["call"]]]
+        token = f"-D{_ALLOWED_URLS}={_token_file(settings, folder).as_uri()}"
+        command = ["java", token, "-cp", classpath, *_JAVA_CALLS[settings["call"]]]
         bootstrap = "--bootstrap-server", settings["bootstrap.servers"]
         if settings["call"] in ("topic", "transaction"):
             file.write_text(f"{file.read_text()}bootstrap.servers={bootstrap[1]}\n")
@@ -101,7 +126,7 @@ def java(version: str, folder: Path) -> Attempt:
         words = [word.replace("FILE", str(file)) for word in command]
         done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         output = done.stdout + done.stderr
-        known = next((name for name in _JAVA_ERRORS if name in output), "")
+        known = next((name for name in JAVA_ERRORS if name in output), "")
         return known if known or done.returncode == 0 else output.strip().splitlines()[-1]
 
     return attempt
@@ -116,7 +141,10 @@ def kafkajs() -> Attempt:
 
 def franz_go() -> Attempt:
     """Raises CannotRun."""
-    modules = [f"github.com/twmb/franz-go/pkg/{package}@{FRANZ_GO}" for package in ("kgo", "sasl/plain", "sasl/scram")]
+    modules = [
+        f"github.com/twmb/franz-go/pkg/{package}@{FRANZ_GO}"
+        for package in ("kgo", "sasl/oauth", "sasl/plain", "sasl/scram")
+    ]
     return _program([str(go_program(HERE / "franz_go.go", *modules))])
 
 
@@ -150,15 +178,17 @@ def librdkafka(settings: Settings) -> str:
         errors.append(str(error.name()))  # type: ignore[attr-defined]
         failed.set()
 
-    of_others = ("ssl.truststore.location", "ssl.keystore.location", "call")
+    of_others = ("ssl.truststore.location", "ssl.keystore.location", "call", "sasl.token")
     has_sasl = settings["security.protocol"] == "SASL_SSL"
-    own = {
+    own: dict[str, Any] = {
         name: value
         for name, value in settings.items()
         if name not in of_others and (has_sasl or not name.startswith("sasl."))
     }
     if key_store := settings.get("ssl.keystore.location"):
         own |= {"ssl.certificate.location": key_store, "ssl.key.location": key_store}
+    if token := settings.get("sasl.token"):
+        own["oauth_cb"] = lambda _: (token, time.time() + 3600)  # it sends none whose end is past
     config = own | {
         "ssl.ca.location": settings["ssl.truststore.location"],
         "reconnect.backoff.ms": "1000",  # else its lines in the log hide those of the next client
@@ -208,6 +238,7 @@ def _denied_to_librdkafka(call: str, config: dict[str, Any]) -> None:
 def aiokafka(settings: Settings) -> str:
     """aiokafka's admin client, whose error for any failed login is that it cannot bootstrap."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka.abc import AbstractTokenProvider
     from aiokafka.admin import AIOKafkaAdminClient
 
     context = ssl.create_default_context(cafile=settings["ssl.truststore.location"])
@@ -224,6 +255,13 @@ def aiokafka(settings: Settings) -> str:
             "sasl_plain_username": settings["sasl.username"],
             "sasl_plain_password": settings["sasl.password"],
         }
+    if settings["sasl.mechanism"] == BEARER:
+
+        class Provider(AbstractTokenProvider):  # type: ignore[misc]
+            async def token(self) -> str:
+                return settings["sasl.token"]
+
+        own["sasl_oauth_token_provider"] = Provider()
 
     async def go() -> str:
         client: Any

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -22,6 +23,8 @@ import (
 func mechanism(given map[string]string) sasl.Mechanism {
 	user, password := given["sasl.username"], given["sasl.password"]
 	switch given["sasl.mechanism"] {
+	case "OAUTHBEARER":
+		return oauth.Auth{Token: given["sasl.token"]}.AsMechanism()
 	case "SCRAM-SHA-256":
 		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":

@@ -42,6 +42,7 @@ async function main() {
     mechanism: given["sasl.mechanism"].toLowerCase(),
     username: given["sasl.username"],
     password: given["sasl.password"],
+    oauthBearerProvider: async () => ({ value: given["sasl.token"] }),
   };
   const kafka = new Kafka({
     brokers: [given["bootstrap.servers"]],

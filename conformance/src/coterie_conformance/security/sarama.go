@@ -35,6 +35,10 @@ func (e *exchange) Step(challenge string) (string, error) { return e.conversatio
 
 func (e *exchange) Done() bool { return e.conversation.Done() }
 
+type provider struct{ token string }
+
+func (p provider) Token() (*sarama.AccessToken, error) { return &sarama.AccessToken{Token: p.token}, nil }
+
 type nothing struct{}
 
 func (nothing) Setup(sarama.ConsumerGroupSession) error                                     { return nil }
@@ -63,6 +67,7 @@ func config(given map[string]string) (*sarama.Config, error) {
 	c.Net.SASL.Enable = given["security.protocol"] == "SASL_SSL"
 	c.Net.SASL.User, c.Net.SASL.Password = given["sasl.username"], given["sasl.password"]
 	c.Net.SASL.Mechanism = sarama.SASLMechanism(given["sasl.mechanism"])
+	c.Net.SASL.TokenProvider = provider{given["sasl.token"]}
 	hashes := map[string]scram.HashGeneratorFcn{"SCRAM-SHA-256": sha256.New, "SCRAM-SHA-512": sha512.New}
 	if hash, ok := hashes[given["sasl.mechanism"]]; ok {
 		c.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &exchange{hash: hash} }

@@ -1,4 +1,5 @@
-"""Delegation tokens by Kafka's own tools: created, a login by it, no further token by it, expired, and then refused."""
+"""Delegation tokens by Kafka's own tools: created, a login by it and by Spark's connector, no further token by it, described,
+renewed, expired, and then refused."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coterie_conformance.security import clients
-from coterie_conformance.security.story import LoginCheck, LoginFiles, broker_log, checked, sasl_broker, settings_of
+from coterie_conformance.security.spark import spark_connector
+from coterie_conformance.security.story import (
+    LoginCheck,
+    LoginFiles,
+    broker_log,
+    checked,
+    create_words,
+    sasl_broker,
+    settings_of,
+)
 from coterie_conformance.servers.kafka import jars
 
 MECHANISM = "SCRAM-SHA-512"
@@ -21,12 +31,14 @@ def check_tokens(version: str, folder: Path, report: Callable[[LoginCheck], None
     files, attempt, checks = LoginFiles(folder), clients.java(version, folder), list[LoginCheck]()
 
     def note(case: str, error: str, expected: str = "", line: str = "") -> None:
-        # Java's admin client closes a second connection whenever it is done, also within a handshake.
-        log.lines = [each for each in log.lines if "the client ended the handshake" not in each]
         checks.append(checked(CLIENT, case, error, expected, log, line))
         report(checks[-1])
 
-    with sasl_broker(files, files.broker, SECRET) as broker, broker_log() as log:
+    with (
+        spark_connector(folder) as connector,
+        sasl_broker(files, files.broker, SECRET) as broker,
+        broker_log() as log,
+    ):
         alice = settings_of(files, broker, MECHANISM)
         created = _tool(version, folder, alice, "--create", "--max-life-time-period", "-1")
         token_id, hmac = _token_of(created)
@@ -35,9 +47,18 @@ def check_tokens(version: str, folder: Path, report: Callable[[LoginCheck], None
         note("a login by it", attempt(by_token))
         further = _tool(version, folder, by_token, "--create", "--max-life-time-period", "-1")
         note("creates no other", _error_of(further), "DelegationTokenNotAllowed")
+        described = _tool(version, folder, alice, "--describe", "--owner-principal", "User:alice")
+        note("described by kafka-delegation-tokens", "" if _token_of(described) == (token_id, hmac) else described)
+        renewed = _tool(version, folder, alice, "--renew", "--renew-time-period", "-1", "--hmac", hmac)
+        note("renewed by kafka-delegation-tokens", "" if "Completed renew operation" in renewed else renewed)
+        note("a login by it once it is renewed", attempt(by_token))
+        create_words(alice)
+        note("Spark's connector reads and writes by it", connector(by_token))
         expired = _tool(version, folder, alice, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
         note("expired by kafka-delegation-tokens", "" if "Completed expire operation" in expired else expired)
-        note("a login by it once it has ended", attempt(by_token), "SaslAuthenticationException", "is refused (")
+        refused = "SaslAuthenticationException", "is refused ("
+        note("a login by it once it has ended", attempt(by_token), *refused)
+        note("Spark's connector once it has ended", connector(by_token), *refused)
     return checks
 
 

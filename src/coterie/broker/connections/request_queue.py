@@ -79,7 +79,8 @@ class RequestQueue:
             elif call.api_version != route.version:
                 call = self.latest = Call(route.version, call.client_id, connection)
             if connection.authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
-                raise CannotRespond(f"{route.name} without authentication")
+                is_logged = connection.authentication.is_logged
+                raise CannotRespond("" if is_logged else f"{route.name} without authentication")
             body_at = self._body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1

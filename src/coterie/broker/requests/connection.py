@@ -33,7 +33,8 @@ UNNAMED_SOFTWARE = Software()
 class Authentication:
     """The state of SASL of one connection. ``mechanism`` and ``exchange``: by its SaslHandshake. ``session_ends_s``: on the
     loop's clock; the client must have authenticated again by then (KIP-368). ``is_raw``: tokens come as frames without a
-    header, after version 0 of the handshake. ``is_refused``: the connection ends once its response is written. ``is_by_token``:
+    header, after version 0 of the handshake. ``is_refused``: the connection ends once its response is written.
+    ``is_logged``: the log has a line for the refusal, before the client has acknowledged it. ``is_by_token``:
     the login was by a delegation token. ``changed`` is called when a login begins in such frames, and after each login."""
 
     mechanism: str = ""
@@ -42,6 +43,7 @@ class Authentication:
     exchange: Exchange | None = None
     is_raw: bool = False
     is_refused: bool = False
+    is_logged: bool = False
     is_by_token: bool = False
     changed: Callable[[], None] = lambda: None
 

@@ -22,7 +22,7 @@ class PartInOrder:
 ORDER: dict[str, PartInOrder] = {
     "requests": PartInOrder("a rule of groups, offsets or transactions", 3),
     "acls": PartInOrder("an API, what it checks: `access/stories`", 5),
-    "security": PartInOrder("a listener, TLS, SASL", 2),
+    "security": PartInOrder("a listener, TLS, SASL", 10),
     "consumer-groups": PartInOrder("a rule of groups of KIP-848", 1),
     "everything": PartInOrder("a message, a version, a setting, an error", 5),
     "certify": PartInOrder("a question of the rules; a new Kafka", 2),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange, step
+from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange, RefusalToken, step
 from coterie.authentication.principal import USER, Principal
 from coterie.broker.clients.logins import LONG
 from coterie.broker.handlers.services import Handler, SaslServices
@@ -75,6 +75,8 @@ def _authenticate(broker: SaslServices, state: Authentication, exchange: Exchang
         return _refused(broker, state, call, str(error))
     if error is not None:
         raise error
+    if isinstance(result, RefusalToken):
+        _log_refusal(broker, state, call, result.reason)
     if isinstance(result, bytes):
         return SaslAuthenticateResponse(auth_bytes=result)
     assert isinstance(result, Authenticated)
@@ -96,10 +98,16 @@ def _completed(
     return SaslAuthenticateResponse(auth_bytes=end.token, session_lifetime_ms=session_ms or 0)
 
 
-def _refused(broker: SaslServices, state: Authentication, call: Call, text: str) -> Pending:
-    """The user is not named: some type a password there."""
+def _log_refusal(broker: SaslServices, state: Authentication, call: Call, text: str) -> None:
+    state.is_logged = True
     host, mechanism = call.connection.host, state.mechanism
     broker.log_lines.warning("a connection from %s is refused (%s): %s", host, mechanism, text)
+
+
+def _refused(broker: SaslServices, state: Authentication, call: Call, text: str) -> Pending:
+    """The user is not named: some type a password there."""
+    if not state.is_logged:
+        _log_refusal(broker, state, call, text)
     state.exchange = None
     pending = Pending()
 
