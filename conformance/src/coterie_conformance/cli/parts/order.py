@@ -41,7 +41,7 @@ ORDER: dict[str, PartInOrder] = {
     "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 12),
     "zookeeper": PartInOrder("the high-level consumer, old message formats", 6),
     "spark": PartInOrder("the Spark source and sink", 10),
-    "hostile": PartInOrder("a limit, the reading of requests", 12),
+    "hostile": PartInOrder("a limit, the reading of requests", 20),
     "languages": PartInOrder("the control API, an operation", 3),
     "histories": PartInOrder("durability, the start after a kill", 4),
     "applications": PartInOrder("transactions, the start after a kill", 9),
