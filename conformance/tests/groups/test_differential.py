@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie_conformance.groups import story
 from coterie_conformance.groups.differential import SETTINGS, STEPS_PER_STORY, make_topics
 from coterie_conformance.groups.story import GroupStory, StoryResult
 
@@ -45,3 +48,10 @@ def test_an_unequal_broker_is_found_out() -> None:
     assert "GROUP_MAX_SIZE_REACHED" in result.difference
     result = _run(2, "calm", STEPS_PER_STORY, **{"offset.metadata.max.bytes": "4096"})
     assert "OFFSET_METADATA_TOO_LARGE" in result.difference
+
+
+def test_a_difference_that_a_slow_judge_may_have_made_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of 1.5 s ends at one side alone where responses take longer than the margin."""
+    monkeypatch.setattr(story, "MARGIN_S", 0.0)
+    assert "run it at rest" in _run(2, "rebalance", 25, **{"group.max.size": "1"}).difference
+    assert "run it at rest" not in _run(1, "calm", STEPS_PER_STORY, **{"group.max.size": "1"}).difference

@@ -76,6 +76,7 @@ class GroupStory:
         self.waiting: dict[str, str] = {}  # actor -> the member that its parked request speaks for
         self.joining: set[str] = set()
         self.last_question = ""
+        self.slowest_s = 0.0  # response so far
         self._forced: str | None = None
 
     @property
@@ -105,6 +106,9 @@ class GroupStory:
             reason = story_row(self)
             if reason:
                 self.result.accepted, self.result.difference = reason, ""
+            elif self.kind != "calm" and self.slowest_s > MARGIN_S:
+                late = f"a response took {self.slowest_s:.1f} s, and timeouts leave {MARGIN_S:g} s"
+                self.result.difference += f"\n{late}: run it at rest"
         return self.result
 
     async def _view(self) -> GroupView:
@@ -207,7 +211,10 @@ class GroupStory:
         if question.before is not None:
             await asyncio.gather(*(question.before(side) for side in self.sides))
         requests = [side.ask(question.actor, question.make(side), question.version) for side in self.sides]
-        return list(await asyncio.gather(*requests))
+        began_s = time.monotonic()
+        responses = list(await asyncio.gather(*requests))
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
+        return responses
 
     def _probe(self) -> GroupQuestion:
         return GroupQuestion(SHARED, lambda _: DescribeGroupsRequest([self.group]), DESCRIBE_VERSION, "")
