@@ -98,7 +98,7 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     document["lag"] = None if is_shared else total_lag(document["partitions"])
     document["lag_ms"] = None if is_shared else total_lag_ms(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
-    document["unseen"] = None  # a broker sees its own groups whole
+    document["unseen"] = document["unseen_phrase"] = None  # a broker sees its own groups whole
     return document
 
 
