@@ -33,7 +33,9 @@ sandbox = ["{runc}"]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./run package check-image", description=__doc__)
     parser.add_argument("--sandbox", action="store_true", help="leave out the containers' limits")
-    sandbox = parser.parse_args().sandbox
+    parser.add_argument("languages", nargs="*", help="of python, go, node and java; all where none is named")
+    arguments = parser.parse_args()
+    sandbox, languages = arguments.sandbox, arguments.languages
     archives = sorted((ROOT / "dist").glob("coterie-*.tar"))
     if not archives:
         sys.exit("there is no image in dist/: ./run package image makes it")
@@ -51,7 +53,7 @@ def main() -> None:
         for tag in TAGS:
             subprocess.run([program, "tag", name, tag], env=environment, check=True)
         if program.endswith("docker") or "DOCKER_HOST" in environment:
-            sys.exit(_check_each(environment))
+            sys.exit(_check_each(environment, languages))
         socket = Path(folder) / "podman.sock"
         # Podman's own ways of naming a container's host differ between versions; its ports are on this machine.
         environment |= {"DOCKER_HOST": f"unix://{socket}", "TESTCONTAINERS_CONNECTION_MODE": "docker_host"}
@@ -61,7 +63,7 @@ def main() -> None:
         ) as service:
             try:
                 _wait_for(socket)
-                sys.exit(_check_each(environment))
+                sys.exit(_check_each(environment, languages))
             finally:
                 service.terminate()
 
@@ -74,7 +76,7 @@ def _wait_for(socket: Path) -> None:
         time.sleep(0.1)
 
 
-def _check_each(environment: dict[str, str]) -> int:
+def _check_each(environment: dict[str, str], languages: list[str]) -> int:
     """How many failed."""
     failed = 0
     python = WORK / "venv" / "bin" / "python"
@@ -91,7 +93,8 @@ def _check_each(environment: dict[str, str]) -> int:
         "node": ([["npm", "install", "--silent", "--no-package-lock"], ["node", "--test", "check.mjs"]], HERE / "node"),
         "java": ([["mvn", "-q", "-B", "test"]], HERE / "java"),
     }
-    for language, (steps, source) in commands.items():
+    for language in languages or commands:
+        steps, source = commands[language]
         folder = WORK / language
         shutil.copytree(source, folder, dirs_exist_ok=True)
         began_s = time.monotonic()
