@@ -4,26 +4,31 @@ SharePartitionManagerTest."""
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import Any
 
 import pytest
 
 from coterie.broker.share import waiting_share_fetch
-from coterie.client import Producer
+from coterie.client import Admin, Producer
+from coterie.client.connection.connection import Connection
 from coterie.log.reading import read_visible
 from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie_conformance.share_stories.raw_member import (
     ACCEPT,
     LIMIT_S,
     REJECT,
     RELEASE,
     RENEW,
+    RawShareMember,
     acknowledged,
     acquired,
+    initialize_states,
     parts,
 )
-from tests.broker.share.share_world import TOPIC, ShareWorld, in_share_world, values
+from tests.broker.share.share_world import GROUP, TOPIC, ShareWorld, in_share_world, values
 
 LOCK_MS = 30_000
 
@@ -252,12 +257,13 @@ def test_partitions_without_acknowledgements_are_in_the_response_beside_others_a
     [
         [(3, 1, ACCEPT)],
         [(0, 1, 5)],
+        [(0, 1, -1)],
         [(0, 1, RENEW)],
         [(2, 3, ACCEPT), (0, 1, ACCEPT)],
     ],
 )
 def test_invalid_acknowledgement_batches(batches: list[tuple[int, int, int]]) -> None:
-    """testValidateAcknowledgementBatches: nothing of the partition is done"""
+    """testValidateAcknowledgementBatches testFetchAckTypeMapForBatch: nothing of the partition is done"""
 
     async def story(share: ShareWorld) -> None:
         member = await share.member()
@@ -320,7 +326,7 @@ def test_record_limit_mode_delivers_no_more() -> None:
 
 
 def test_too_many_sessions() -> None:
-    """Beyond group.share.max.share.sessions, refused after max.wait.ms"""
+    """testCreateIdleShareFetchTask: beyond group.share.max.share.sessions, refused after max.wait.ms"""
 
     async def story(share: ShareWorld) -> None:
         loop = asyncio.get_running_loop()
@@ -367,3 +373,97 @@ def test_a_fetch_reads_little_more_than_it_acquires(monkeypatch: pytest.MonkeyPa
         assert max(read) > 20_000
 
     in_share_world(story, records=400)
+
+
+def test_a_session_keeps_the_partitions_that_it_cannot_read() -> None:
+    """testGetErroneousAndValidTopicIdPartitions: each response has them with their error, until they are forgotten"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        known = member.topic_id
+        await member.fetch([0, 1])
+        member.topic_id = bytes(range(16))
+        for partitions in ([0, 1], []):
+            response = await member.fetch(partitions)
+            rows = {(t.topic_id, p.partition_index): p.error_code for t in response.responses for p in t.partitions}
+            assert [rows[member.topic_id, number] for number in (0, 1)] == [ErrorCode.UNKNOWN_TOPIC_ID] * 2
+            assert rows.get((known, 0), 0) == 0
+        forgotten = await member.fetch([], forget=[0, 1])
+        assert not any(p.error_code for t in forgotten.responses for p in t.partitions)
+
+    in_share_world(story, records=1, partitions=2)
+
+
+def test_a_topic_that_is_made_again_is_unknown_to_the_session() -> None:
+    """testShareSessionUpdateTopicIdsBrokerSide"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 0, 1)]
+        async with Admin({"bootstrap.servers": share.broker.bootstrap_servers}) as admin:
+            await admin.delete_topic(TOPIC)
+            await admin.create_topic(TOPIC, 1)
+        assert parts(await member.fetch())[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    in_share_world(story, records=1)
+
+
+def test_offsets_are_acknowledged_one_by_one() -> None:
+    """testAcknowledgeIndividualOffsets: each batch of a request has the types of its own offsets"""
+
+    async def story(share: ShareWorld) -> None:
+        member = await share.member()
+        assert await member.acquired([0]) == [(0, 0, 5, 1)]
+        one_by_one = [(0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT), (4, 4, RELEASE)]
+        assert acknowledged(await member.acknowledge({0: one_by_one}))[0].error_code == 0
+        assert await member.acquired([0]) == [(0, 1, 1, 2), (0, 4, 4, 2)]
+        assert acknowledged(await member.acknowledge({0: [(3, 3, ACCEPT), (5, 5, ACCEPT)]}))[0].error_code == 0
+        assert acknowledged(await member.acknowledge({0: [(3, 3, ACCEPT)]}))[0].error_code != 0
+
+    in_share_world(story, records=6)
+
+
+def test_a_broker_that_does_not_lead_names_the_leader() -> None:
+    """testShareFetchRequestToNonLeaderReplica, testShareFetchRequestSuccessMultiplePartitionsMultipleBrokers: each broker
+    delivers the records of the partitions that it leads"""
+    with simulate(1) as world:
+        broker = world.broker(
+            {
+                "default.replication.factor": 1,
+                "share.coordinator.state.topic.replication.factor": 1,
+                "share.coordinator.state.topic.num.partitions": 1,
+            },
+            brokers=2,
+        )
+        broker.create_topic(TOPIC, 2)
+        for number in range(2):
+            broker.produce(TOPIC, b"%d" % number, partition=number)
+
+        async def run() -> None:
+            async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+                described = (await admin.describe_topics([TOPIC]))[TOPIC]
+            leaders = {each.partition: each.leader for each in described.partitions}
+            topic_id = base64.urlsafe_b64decode(f"{described.topic_id}==")
+            connections = {
+                leader.id: await Connection.connect(leader.host, leader.port, "raw", 30.0)
+                for leader in leaders.values()
+            }
+            assert len(connections) == 2
+            for number in leaders:  # the topic of states is created with this request
+                key = f"{GROUP}:{described.topic_id}:{number}"
+                at_nodes = []
+                while not at_nodes:
+                    request = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+                    response = await connections[1].request(request, FindCoordinatorResponse, 30.0)
+                    at_nodes = [each.node_id for each in response.coordinators if not each.error_code]
+                    await asyncio.sleep(1)
+            assert await initialize_states(connections[at_nodes[0]], GROUP, topic_id, 2, 0, 1) == [0, 0]
+            for number, leader in leaders.items():
+                member = RawShareMember(connections[leader.id], topic_id, "c1", GROUP)
+                data = parts(await member.fetch([0, 1], max_wait_ms=5_000))
+                assert values(data[number]) == [b"%d" % number]
+                other = data[1 - number]
+                assert other.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert other.current_leader.leader_id == leaders[1 - number].id
+
+        world.run(run(), LIMIT_S)

@@ -202,7 +202,7 @@ def test_a_session_may_have_no_partition() -> None:
 
 
 def test_each_request_begins_with_another_partition() -> None:
-    """testRoundRobinStrategy, testRoundRobinStrategyWithSpecialSessionEpochs."""
+    """testRoundRobinStrategy, testRoundRobinStrategyWithSpecialSessionEpochs, testFetchMessagesRotatePartitions."""
     three = [FOO_0, FOO_1, BAR_0]
     at = {epoch: three.index(rotated_partitions(three, epoch)[0]) for epoch in (1, 5, 2**31 - 1, 3, FIRST, LAST)}
     assert at == {1: 1, 5: 2, 2**31 - 1: 1, 3: 0, FIRST: 0, LAST: 0}

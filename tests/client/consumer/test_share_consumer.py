@@ -135,7 +135,8 @@ def test_a_record_that_cannot_be_read_is_released_or_rejected(shared_broker: Loc
 
 def test_settings_and_calls_that_cannot_be(shared_broker: LocalBroker) -> None:
     """testInvalidGroupId testGroupIdNull testGroupIdEmpty testGroupIdOnlyWhitespaces testPollNoSubscribeFails
-    testFailOnClosedConsumer testSubscriptionOnEmptyTopic testSubscribeToNullTopicCollection"""
+    testFailOnClosedConsumer testSubscriptionOnEmptyTopic testSubscribeToNullTopicCollection testSubscriptionOnNullTopic
+    testFailConstructor testConstructorFailsOnNetworkClientConstructorFailure"""
     address = {"bootstrap.servers": shared_broker.bootstrap_servers}
     for group in ({}, {"group.id": ""}, {"group.id": "  "}):
         with pytest.raises(ConfigError, match=r"a share consumer needs a group\.id that is not blank"):
@@ -144,7 +145,14 @@ def test_settings_and_calls_that_cannot_be(shared_broker: LocalBroker) -> None:
         ConfigError, match=r"auto\.offset\.reset cannot be set for a share consumer: leave it out; where"
     ):
         BlockingShareConsumer(address | {"group.id": "g", "auto.offset.reset": "earliest"})
+    with pytest.raises(ConfigError, match=r"metric\.reporters is a setting of Java's clients"):
+        BlockingShareConsumer(address | {"group.id": "g", "metric.reporters": "an.invalid.class"})
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": "org.example.InvalidLoginModule required ;"}
+    with pytest.raises(ConfigError, match=r"needs sasl\.username and sasl\.password"):
+        BlockingShareConsumer(address | {"group.id": "g"} | login)
     consumer: BlockingShareConsumer = BlockingShareConsumer(address | {"group.id": "g"})
+    with pytest.raises(TypeError, match="each of topics must be a str, not NoneType"):
+        consumer.subscribe([None])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="poll needs a subscription; call subscribe first"):
         consumer.poll()
     with pytest.raises(ValueError, match="a topic's name must not be empty or blank"):

@@ -4,91 +4,12 @@ and ShareConsumerCallbackTest."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
-from coterie.client import (
-    AcknowledgeType,
-    Admin,
-    ConfigError,
-    KafkaError,
-    Producer,
-    ShareConsumer,
-    ShareRecord,
-    TopicPartition,
-    WakeupError,
-)
-from coterie.client.connection.connection import Connection
-from coterie.testing import simulate
-from coterie.testing.simulated import WorldBroker
-from coterie.wire.messages.settings.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-
-T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
-EXPLICIT = {"share.acknowledgement.mode": "explicit"}
-GROUP_RESOURCE, SET = 32, 0
-Reports = list[tuple[dict[TopicPartition, set[int]], KafkaError | None]]
-
-
-class ShareGroups:
-    """A broker with the topic t, of one partition; groups begin at its first records."""
-
-    def __init__(self, broker: WorldBroker) -> None:
-        self.broker = broker
-        self.address = {"bootstrap.servers": broker.bootstrap_servers}
-
-    async def set(self, group: str, **settings: str) -> None:
-        wanted = {"share_auto_offset_reset": "earliest"} | settings
-        changes = [AlterableConfig(name.replace("_", "."), SET, value) for name, value in wanted.items()]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, group, changes)], False)
-        connection = await Connection.connect(self.broker.host, self.broker.port, "test", 30.0)
-        response = await connection.request(request, IncrementalAlterConfigsResponse, 30.0)
-        connection.close()
-        assert not response.responses[0].error_code
-
-    def consumer(self, group: str = "g", **settings: object) -> ShareConsumer[Any, Any]:
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        return ShareConsumer({**self.address, "group.id": group, **named})
-
-    async def send(self, *values: bytes, topic: str = "t", **fields: Any) -> None:
-        """In one batch."""
-        async with Producer(self.address | {"linger.ms": 100}) as producer:
-            await asyncio.gather(*[await producer.send(topic, value, partition=0, **fields) for value in values])
-
-
-def in_share_groups(
-    story: Callable[[ShareGroups], Awaitable[None]], settings: Mapping[str, object] | None = None
-) -> None:
-    with simulate(1) as world:
-        broker = world.broker({"auto.create.topics.enable": "false"} | dict(settings or {}))
-        broker.create_topic("t", 1)
-        groups = ShareGroups(broker)
-
-        async def run() -> None:
-            await groups.set("g")
-            await story(groups)
-
-        world.run(run(), 600.0)
-
-
-async def polled(consumer: ShareConsumer[Any, Any], count: int = 1) -> list[ShareRecord[Any, Any]]:
-    """The records of the first polls that bring so many."""
-    records: list[ShareRecord[Any, Any]] = []
-    for _ in range(60):
-        records += [record for partition in (await consumer.poll(1000)).values() for record in partition]
-        if len(records) >= count:
-            return records
-    raise AssertionError(f"{len(records)} records came")
-
-
-def counts(records: list[ShareRecord[Any, Any]]) -> list[tuple[int, int]]:
-    return [(record.offset, record.delivery_count) for record in records]
+from coterie.client import AcknowledgeType, Admin, ConfigError, KafkaError, Producer, TopicPartition, WakeupError
+from tests.client.consumer.share_groups import EXPLICIT, T0, U0, Reports, ShareGroups, counts, in_share_groups, polled
 
 
 def test_subscriptions() -> None:
@@ -208,6 +129,49 @@ def test_control_records_are_skipped() -> None:
     in_share_groups(story)
 
 
+def test_a_fetch_of_control_records_alone() -> None:
+    """testControlRecordsOnEmptyFetch: their offsets end, and no record is returned"""
+
+    async def story(groups: ShareGroups) -> None:
+        async with (
+            groups.consumer() as consumer,
+            Producer(groups.address | {"transactional.id": "x"}) as producer,
+            Admin(groups.address) as admin,
+        ):
+            consumer.subscribe(["t"])
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await (await producer.send("t", b"one", partition=0))
+            await polled(consumer)
+            await consumer.commit()
+            await producer.commit_transaction()
+            assert (await admin.list_share_group_offsets("g"))[T0].lag == 1
+            assert await consumer.poll(3_000) == {}
+            assert (await admin.list_share_group_offsets("g"))[T0].lag == 0
+
+    in_share_groups(story)
+
+
+def test_another_subscription() -> None:
+    """testAcknowledgementSentOnSubscriptionChange: what is left of the former one is acknowledged"""
+
+    async def story(groups: ShareGroups) -> None:
+        reports: Reports = []
+        async with Admin(groups.address) as admin, groups.consumer() as consumer:
+            await admin.create_topic("u", 1)
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: reports.append((offsets, error)))
+            consumer.subscribe(["t"])
+            await groups.send(b"one")
+            await polled(consumer)
+            consumer.subscribe(["u"])
+            await groups.send(b"two", topic="u")
+            await polled(consumer)
+            await consumer.commit()
+        assert reports == [({T0: {0}}, None), ({U0: {0}}, None)]
+
+    in_share_groups(story)
+
+
 def test_several_consumers() -> None:
     """testMultipleConsumersWithDifferentGroupIds testMultipleConsumersInGroupSequentialConsumption
     testMultipleConsumersInGroupConcurrentConsumption testMultipleConsumersInMultipleGroupsConcurrentConsumption"""
@@ -291,7 +255,7 @@ def test_renewals() -> None:
 
 def test_callbacks() -> None:
     """testAcknowledgementCommitCallbackOnClose testAcknowledgementCommitCallbackThrowsException
-    testAcknowledgementCommitCallbackCallsShareConsumerWakeup testWakeupWithFetchedRecordsAvailable"""
+    testAcknowledgementCommitCallbackCallsShareConsumerWakeup testWakeupWithFetchedRecordsAvailable testCallbackHandlerConfig"""
 
     async def story(groups: ShareGroups) -> None:
         closed: Reports = []
@@ -326,6 +290,11 @@ def test_callbacks() -> None:
             await consumer.commit()
             with pytest.raises(WakeupError):
                 await consumer.poll(0)
+            consumer.set_acknowledgement_commit_callback(None)
+            await groups.send(b"d")
+            await polled(consumer)
+            await consumer.commit()
+            assert await consumer.poll(0) == {}, "nobody is called"
 
     in_share_groups(story)
 

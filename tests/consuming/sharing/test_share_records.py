@@ -189,3 +189,14 @@ def test_a_renewed_record_comes_back_before_others() -> None:
     hand.ended([taken])
     hand.take(waiting, 500, None)
     assert [r.offset for r in hand.records()[T0]] == [7]
+
+
+def test_headers_of_records() -> None:
+    """testHeaders (ShareConsumeRequestManagerTest): none, one, and two of one name; testFetchNormal
+    (ShareFetchCollectorTest): all of a fetch, and then nothing"""
+    headers = [(), (("h", b"1"),), (("h", b"1"), ("h", b"2"))]
+    data = bytes(encode_batch([(0, b"k", b"v", each) for each in headers]))
+    fetch = completed([(0, 2, 1)], data)
+    assert [list(record.headers) for record in fetch.take(500, None).records] == [list(each) for each in headers]
+    assert fetch.take(500, None).records == []
+    assert fetch.is_consumed

@@ -442,6 +442,22 @@ def test_no_session_is_closed_while_records_of_it_are_buffered() -> None:
     assert (sent.node_id, sent.request.share_session_epoch) == (1, -1)
 
 
+def test_no_session_is_closed_while_a_renewed_record_is_in_hand() -> None:
+    """testHasPendingAcknowledgements"""
+    peer = SharePeer()
+    peer.with_session(T0, T1)
+    peer.machine.assign([T1])
+    peer.machine.want([peer.acks(T0, 0, kind=4)])
+    peer.run()
+    peer.fetched(part(T0))
+    assert peer.run() == []
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.run()
+    peer.acknowledged((T0, _E.NONE))
+    (sent,) = peer.run()
+    assert (sent.node_id, sent.request.share_session_epoch) == (1, -1)
+
+
 def test_no_session_is_closed_while_acknowledgements_wait_for_it() -> None:
     """testDoesNotCloseSessionWhileAcknowledgementsPending"""
     peer = _without_partitions(0)
@@ -457,3 +473,94 @@ def test_no_session_is_closed_while_acknowledgements_wait_for_it() -> None:
     peer.acknowledged((T0, _E.NONE))
     (sent,) = peer.run()
     assert sent.request.share_session_epoch == -1
+
+
+def test_a_new_session_at_a_broker_that_leads_nothing_any_more() -> None:
+    """testPiggybackAcknowledgementsOnInitialShareSessionErrorTopicRemovedFromMetadata"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(code=_E.SHARE_SESSION_NOT_FOUND)
+    peer.leads({T0: 7}, epoch=1)  # a broker without an address
+    peer.machine.want([peer.acks(T0, 0)])
+    assert peer.run(1_000) == []
+    assert peer.ended() == [(T0, [0], "NETWORK_EXCEPTION")]
+
+
+def test_a_response_that_knows_no_topic_id_has_the_leaders_looked_up() -> None:
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(code=_E.UNKNOWN_TOPIC_ID)
+    peer.run()
+    assert [refresh.topics for refresh in peer.refreshes] == [{"t"}]
+
+
+def test_older_metadata_changes_no_leader() -> None:
+    """testStaleMetadataLeadershipChangeDoesNotFailAcknowledgements testStaleLeaderEpochDoesNotDowngradeShareSessionLeader"""
+    peer = SharePeer()
+    peer.leads({T0: 1}, epoch=5)
+    peer.with_session(T0)
+    peer.leads({T0: 2}, epoch=4)
+    peer.machine.want([peer.acks(T0, 0)])
+    (sent,) = peer.run()
+    assert (sent.node_id, named(sent.request)) == (1, [("t", 0, [(0, 0, [1])])])
+    peer.fetched(part(T0, code=_E.NOT_LEADER_OR_FOLLOWER, leader=(2, 6)))
+    peer.leads({T0: 1}, epoch=5)
+    assert [each.node_id for each in peer.run(100)] == [1, 2], "the former leader forgets it"
+    assert peer.ended() == [(T0, [0], "NONE")]
+
+
+def test_a_leader_that_the_metadata_has_no_longer() -> None:
+    """testFetchRecoversWhenCachedLeaderNodeDisappearsFromMetadata"""
+    peer = SharePeer()
+    peer.with_session(T1)
+    peer.leads({T1: 7}, epoch=1)  # a broker without an address
+    peer.machine.want()
+    (sent,) = peer.run()
+    assert (sent.node_id, len(peer.refreshes)) == (2, 1), "the former leader forgets the partition"
+    peer.fetched(part(T1), node=2)
+    peer.leads({T1: 1}, epoch=2)
+    peer.refreshed()
+    assert [(each.node_id, each.request.share_session_epoch) for each in peer.run(100)] == [(2, -1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    "by_fetch",
+    [True, False],
+    ids=[
+        "testFetchResponseWithUnknownTopicIdRefreshesTopicIdOnRecreation",
+        "testAcknowledgeResponseWithUnknownTopicIdRefreshesTopicIdOnRecreation",
+    ],
+)
+def test_a_topic_that_is_made_again(by_fetch: bool) -> None:
+    """The topic's leaders are looked up; the next fetch names the new id and forgets the former one."""
+    peer = SharePeer()
+    peer.with_session(T0)
+    if by_fetch:
+        peer.machine.want()
+        peer.run()
+        peer.fetched(part(T0, code=_E.UNKNOWN_TOPIC_ID))
+    else:
+        peer.machine.commit([peer.acks(T0, 0)], 60_000)
+        peer.run()
+        peer.acknowledged((T0, _E.UNKNOWN_TOPIC_ID))
+        assert peer.ended() == [(T0, [0], "UNKNOWN_TOPIC_ID")]
+    peer.run()
+    peer.leads({T0: 1}, ids={"t": b"n" * 16}, epoch=0)
+    peer.refreshed()
+    peer.machine.want()
+    (sent,) = peer.run(1_000)
+    assert isinstance(sent.request, ShareFetchRequest)
+    assert [topic.topic_id for topic in sent.request.topics] == [b"n" * 16]
+    assert [topic.topic_id for topic in sent.request.forgotten_topics_data] == [IDS["t"]]
+
+
+def test_a_commit_of_nothing_sends_nothing() -> None:
+    """testResultHandlerCompleteIfEmpty"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([], 60_000)
+    assert (peer.run(), peer.ended(), peer.machine.next_deadline_ms()) == ([], [], None)

@@ -168,14 +168,15 @@ class Sharing:
         sent: list[SharingEffect] = []
         for node_id, node in self._nodes.items():
             if node.in_flight is None and now_ms >= node.retry_at_ms and not node.closing:
-                if node_id not in led and not node.session.partitions and not self._has_buffered(node_id):
+                is_empty = not node.session.is_new and not node.session.partitions
+                if is_empty and node_id not in led and not self._has_records(node_id, node):
                     node.closing = True  # no partition of the broker's is wanted, and nothing that it acquired is left
                 effect = self._acknowledge(node_id, node) if node.closing else None
                 sent += [effect] if effect is not None else self._fetch_from(node_id, node, led.get(node_id, []))
         return sent
 
-    def _has_buffered(self, node_id: int) -> bool:
-        return any(each.node_id == node_id for each in self.buffered)
+    def _has_records(self, node_id: int, node: ShareNode) -> bool:
+        return bool(node.renewed) or any(each.node_id == node_id for each in self.buffered)
 
     def _fetch_from(self, node_id: int, node: ShareNode, led: list[TopicIdPartition]) -> list[SharingEffect]:
         carried = node.take_carried()
@@ -359,5 +360,8 @@ class Sharing:
     def _end(
         self, acknowledged: Acknowledgements, code: ErrorCode, message: str | None = None, lock_timeout_ms: int = 0
     ) -> None:
+        node = self._nodes.get(acknowledged.node_id)
+        if node is not None:
+            node.took(acknowledged, code)
         acknowledged.end(code, message, lock_timeout_ms or None)
         self.ended.append(acknowledged)
