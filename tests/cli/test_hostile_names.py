@@ -62,6 +62,8 @@ COMMANDS = [
     "groups reset GROUP --to earliest --dry-run",
     "groups reset GROUP --to earliest --dry-run --json",
     "groups reset GROUP --to earliest",
+    "groups delete-offsets GROUP --topic TOPIC --dry-run",
+    "groups delete-offsets GROUP --topic TOPIC --json",
     "groups delete GROUP",
     "groups dump FOLDER",
     "log check FOLDER",

@@ -57,6 +57,8 @@ ASKED = [
     "observe --from-beginning --for 3",
     "groups reset alone --to earliest --dry-run",
     "groups reset alone --to latest",
+    "groups delete-offsets alone -t orders --dry-run",
+    "groups delete-offsets alone -t orders",
     "groups delete gone",
     "topics list --internal",
     "topics create made -c retention.ms=1000",

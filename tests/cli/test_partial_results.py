@@ -189,6 +189,7 @@ WHOLE = {
     "users list": "one response",
     "users remove": "one user",
     "groups delete": "one group",
+    "groups delete-offsets": "writes; a line for each partition whose offset is left says why",
     "groups reset": "writes: all of it or nothing",
     "groups migrate": "writes; a line for each partition says what was done",
     "topics create": "one topic",

@@ -29,6 +29,7 @@ TABLES = {
     "groups describe crew": "TOPIC",
     "groups why crew": "MEMBER",
     "groups reset other --to earliest --dry-run": "TOPIC",
+    "groups delete-offsets other --topic orders --dry-run": "TOPIC",
     "topics list --internal": "TOPIC",
     "topics describe orders": "PARTITION",
     "topics elect orders": "TOPIC",

@@ -13,6 +13,7 @@ from coterie.cli.groups.flapping import flapping
 from coterie.cli.groups.group_description import describe_group
 from coterie.cli.groups.group_description import list_groups as rows_of_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, read_journal, time_text
+from coterie.cli.groups.offset_deletion import delete_offsets
 from coterie.cli.groups.offset_reset import reset
 from coterie.cli.groups.predict import predict
 from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
@@ -46,6 +47,7 @@ Examples:
   coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
   coterie groups reset crew --as-of 2026-11-21T09:30
+  coterie groups delete-offsets crew --topic flights --dry-run
   coterie groups list --zookeeper 127.0.0.1:2181
   coterie groups migrate crew --zookeeper 127.0.0.1:2181
 """,
@@ -319,4 +321,5 @@ def delete(group: str, client: dict[str, str], as_json: bool) -> None:
     done(f"deleted {group}", as_json, deleted=group)
 
 
+groups.add_command(delete_offsets)
 groups.add_command(reset)

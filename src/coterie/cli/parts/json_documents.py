@@ -78,6 +78,14 @@ ResetOffset = TypedDict("ResetOffset", {"topic": str, "partition": int, "from": 
 ResetOffset.__doc__ = "A partition's committed offset before (null: none) and after; with --dry-run, what it would be."
 
 
+class DeletedOffset(TypedDict):
+    """A partition and its deleted offset, of a share group the start offset; with --dry-run, what would be deleted."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
 class Deleted(TypedDict):
     """The name of the deleted group or topic."""
 
@@ -290,6 +298,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "consume": JsonDocument(ConsumedRecord, per_line=True),
         "demo": JsonDocument(DemoResult),
         "groups delete": JsonDocument(Deleted),
+        "groups delete-offsets": JsonDocument(list[DeletedOffset]),
         "groups describe": JsonDocument(GroupDocument),
         "groups flapping": JsonDocument(list[FlappingMember]),
         "groups history": JsonDocument(list[GroupEvent]),

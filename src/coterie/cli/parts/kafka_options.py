@@ -42,7 +42,7 @@ _OPTIONS: dict[str, dict[str, str]] = {
     },
     "groups": {
         "--reset-offsets": "offsets are set by coterie groups reset",
-        "--delete-offsets": "offsets go with their group: coterie groups delete",
+        "--delete-offsets": "it is coterie groups delete-offsets GROUP --topic NAME; all of them go with coterie groups delete",
         "--members": "coterie groups describe and coterie groups why show the members",
         "--execute": "it is done at once; --dry-run shows it only",
         "--all-groups": "coterie groups list shows every group",
