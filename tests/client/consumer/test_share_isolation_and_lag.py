@@ -81,7 +81,7 @@ def test_a_group_begins_to_read_all_records(type: AcknowledgeType, again: list[t
     in_share_groups(story)
 
 
-async def lag(groups: ShareGroups) -> int:
+async def lag(groups: ShareGroups) -> int | None:
     async with Admin(groups.address) as admin:
         return (await admin.list_share_group_offsets("g"))[T0].lag
 
