@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def delete_offsets(
     group: str, topic_names: tuple[str, ...], dry_run: bool, client: dict[str, str], as_json: bool
 ) -> None:
-    """Delete the offsets of a group in topics that no member of it reads.
+    """Delete what a group has committed of topics.
 
-    A share group must have no members; it loses its start offsets and the states of its records there.
+    No member may read them. A share group must have no members; it loses its start offsets and the states of its records there.
     """
     offsets, errors = run(_delete(group, client, topic_names, dry_run))
     rows = [(each["topic"], each["partition"], each["offset"]) for each in offsets]
