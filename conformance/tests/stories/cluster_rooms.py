@@ -12,7 +12,7 @@ from tests.broker.cluster.replicas import test_faults_of_the_disk
 from tests.broker.groups import test_repeated_assignments
 from tests.consuming.fetching import test_validation
 from tests.controller import test_config_changes
-from tests.coordinator.transactions import test_marker_queue, test_replicated
+from tests.coordinator.transactions import test_machine, test_marker_queue
 from tests.replication import test_isr, test_leader, test_replicas
 from tests.test_spec import SPEC, WORLDS, scenarios_of
 
@@ -60,12 +60,12 @@ SEEN_IN_ROOMS: dict[Switch, Callable[[], None]] = {
         test_marker_queue.test_a_response_without_a_partition_has_it_tried_again
     ),
     off.a_transaction_is_complete_before_all_its_markers: partial(
-        test_replicated.test_the_markers_follow_the_decision_and_the_completion_follows_the_markers, bumps_epoch=True
+        test_machine.test_the_markers_follow_the_decision_and_the_completion_follows_the_markers, bumps_epoch=True
     ),
     off.a_transaction_is_complete_after_its_first_marker: (
         test_marker_queue.test_should_complete_delayed_operation_when_no_errors
     ),
     off.a_decided_transaction_is_not_completed_after_a_load: (
-        test_replicated.test_should_complete_what_was_decided_before_the_load
+        test_machine.test_should_complete_what_was_decided_before_the_load
     ),
 }

@@ -33,8 +33,8 @@ from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment
 from coterie.coordinator.offsets import commit
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions import marker_queue
+from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.marker_queue import MarkerQueue
-from coterie.coordinator.transactions.replicated import ReplicatedTransactions
 from coterie.log import truncation
 from coterie.log.partition_log import PartitionLog
 from coterie.log.producers.producers import Producers
@@ -495,12 +495,12 @@ def markers_are_not_repeated_after_the_leader_has_moved(patch: Patch) -> None:
 
 
 def a_transaction_is_complete_before_all_its_markers(patch: Patch) -> None:
-    write = ReplicatedTransactions._write_markers
+    write = TransactionMachine._write_markers
 
-    def at_once(self: ReplicatedTransactions, prepared: Any, now_ms: int) -> Any:
+    def at_once(self: TransactionMachine, prepared: Any, now_ms: int) -> Any:
         return [*write(self, prepared, now_ms), *self.marked(prepared, now_ms)]
 
-    patch.setattr(ReplicatedTransactions, "_write_markers", at_once)
+    patch.setattr(TransactionMachine, "_write_markers", at_once)
 
 
 def a_transaction_is_complete_after_its_first_marker(patch: Patch) -> None:
@@ -518,17 +518,17 @@ def an_abort_keeps_the_pending_offsets(patch: Patch) -> None:
 
 
 def the_producer_is_answered_before_the_decision_is_replicated(patch: Patch) -> None:
-    keep = ReplicatedTransactions._keep
+    keep = TransactionMachine._keep
 
-    def responded(self: ReplicatedTransactions, state: Any, respond: Any) -> Any:
+    def responded(self: TransactionMachine, state: Any, respond: Any) -> Any:
         effects = keep(self, state, None)
         return effects if respond is None else [respond, *effects]
 
-    patch.setattr(ReplicatedTransactions, "_keep", responded)
+    patch.setattr(TransactionMachine, "_keep", responded)
 
 
 def a_decided_transaction_is_not_completed_after_a_load(patch: Patch) -> None:
-    patch.setattr(ReplicatedTransactions, "loaded", lambda self, now_ms: [])
+    patch.setattr(TransactionMachine, "loaded", lambda self, now_ms: [])
 
 
 def readers_get_open_transactions(patch: Patch) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.requests.pending import Pending
+from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
+from coterie.broker.transactions.transaction_requests import TransactionRequests
 from coterie.coordinator.transactions import epoch_bump, machine
-from coterie.coordinator.transactions.machine import TransactionMachine
+from coterie.coordinator.transactions.machine import EndTransaction, TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import Transaction
-from coterie.coordinator.transactions.steps import Claim
 from coterie.producing.accumulator import Accumulator
 from coterie.producing.batch import ProducerBatch
 from coterie.producing.machine import ProducerMachine
@@ -91,14 +93,16 @@ def a_batch_is_given_up_a_second_too_late(patch: Patch) -> None:
 
 
 def a_claimed_producer_id_is_given(patch: Patch) -> None:
-    init: Callable[..., Any] = TransactionMachine.init_producer_id
+    init: Callable[..., Pending] = TransactionRequests.init_producer_id
 
-    def claimed(self: TransactionMachine, request: InitProducerIdRequest, *rest: Any) -> Any:
-        if request.transactional_id is None and request.producer_id >= 0:
-            return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
-        return init(self, request, *rest)
+    def claimed(self: TransactionRequests, request: InitProducerIdRequest, version: int) -> Pending:
+        if request.transactional_id is not None or request.producer_id < 0:
+            return init(self, request, version)
+        pending, epoch = Pending(), request.producer_epoch + 1
+        pending.respond(InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=epoch))
+        return pending
 
-    patch.setattr(TransactionMachine, "init_producer_id", claimed)
+    patch.setattr(TransactionRequests, "init_producer_id", claimed)
 
 
 def no_block_of_producer_ids_is_reserved(patch: Patch) -> None:
@@ -109,11 +113,11 @@ def no_block_of_producer_ids_is_reserved(patch: Patch) -> None:
 
 
 def offsets_are_taken_outside_a_transaction(patch: Patch) -> None:
-    patch.setattr(TransactionMachine, "verify", lambda *args, **kwargs: None)
+    patch.setattr(TransactionMachine, "check_ongoing", lambda *args: None)
 
 
 def what_an_older_coordinator_left_stays_pending(patch: Patch) -> None:
-    patch.setattr(TransactionMachine, "orphans", lambda *args: [])
+    patch.setattr(TransactionCoordinator, "orphans", lambda *args: [])
 
 
 def a_transaction_goes_on_whose_offsets_were_refused(patch: Patch) -> None:
@@ -121,21 +125,21 @@ def a_transaction_goes_on_whose_offsets_were_refused(patch: Patch) -> None:
 
 
 def a_coordinator_commits_what_was_aborted(patch: Patch) -> None:
-    end: Callable[..., Any] = TransactionMachine.end
-
-    def committed(self: TransactionMachine, name: str, claim: Claim, committed: bool, *rest: Any) -> Any:
-        return end(self, name, claim, True, *rest)
-
-    patch.setattr(TransactionMachine, "end", committed)
+    _always_commit(patch, bumps_epoch=False)
 
 
 def a_coordinator_commits_what_was_aborted_in_version_2(patch: Patch) -> None:
-    end: Callable[..., Any] = TransactionMachine.end_with_bump
+    _always_commit(patch, bumps_epoch=True)
 
-    def committed(self: TransactionMachine, name: str, claim: Claim, committed: bool, *rest: Any) -> Any:
-        return end(self, name, claim, True, *rest)
 
-    patch.setattr(TransactionMachine, "end_with_bump", committed)
+def _always_commit(patch: Patch, *, bumps_epoch: bool) -> None:
+    end: Callable[..., Any] = TransactionMachine._end
+
+    def committed(self: TransactionMachine, command: EndTransaction, *rest: Any) -> Any:
+        is_of_it = command.bumps_epoch == bumps_epoch
+        return end(self, replace(command, committed=True) if is_of_it else command, *rest)
+
+    patch.setattr(TransactionMachine, "_end", committed)
 
 
 def a_producer_is_not_fenced(patch: Patch) -> None:
@@ -154,4 +158,4 @@ def the_epoch_stays_in_version_2(patch: Patch) -> None:
 
 def what_was_decided_gets_no_markers(patch: Patch) -> None:
     """Before the coordinator's crash."""
-    patch.setattr(TransactionMachine, "complete_prepared", lambda machine, now_ms: None)
+    patch.setattr(TransactionMachine, "loaded", lambda machine, now_ms: [])

@@ -125,7 +125,7 @@ SEEN: dict[Switch, Seen] = {
 # What a poll, a queue or a lock hides from seeds: the test that fails.
 SEEN_BY_TESTS: dict[Switch, str] = {
     producers.offsets_are_taken_outside_a_transaction: "tests/coordinator/transactions/test_added_partitions.py::test_verify"
-    "[testVerifyPartitionHandling-id-Alone]",
+    "[testVerifyPartitionHandling-id]",
     groups.a_sync_gets_no_response_when_a_rebalance_begins: "tests/test_spec.py::test_scenario"
     "[sync:testLeaderFailureInSyncGroup]",
     groups.what_is_assigned_is_owned_twice: "tests/test_spec.py::test_scenario[commit:testCommitOffsetIllegalGeneration]",

@@ -20,7 +20,7 @@ from coterie.broker.storage.kept_files import KeptFiles
 from coterie.broker.storage.overlay import OverlayFileSystem
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.broker.storage.topics import Topics
-from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
+from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC

@@ -25,8 +25,7 @@ from coterie.broker.cluster.topic_changes import TopicAdministration
 from coterie.broker.cluster.zookeeper.session import OpenSession
 from coterie.broker.cluster.zookeeper.topics import ZooKeeperTopics
 from coterie.broker.node import BrokerNode
-from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
-from coterie.broker.transactions.transaction_requests import TransactionRequests
+from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
 from coterie.broker.transactions.transaction_verification import TransactionVerification
 from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.controller import nodes
@@ -82,9 +81,9 @@ async def join(
     member.manager.replicas.config_of = lambda partition: replace(
         config.replication, min_insync_replicas=hosted.min_insync_replicas(partition[0])
     )
-    transactions = _transactions(node, member, dial)
+    _bind_transactions(node, member, dial)
 
-    _follow_view(view, hosted, member.manager, applied, changes, transactions)
+    _follow_view(view, hosted, member.manager, applied, changes, node.transactions)
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
     node.share_persister.create_topic = lambda: changes.create_soon(SHARE_STATE_TOPIC)
@@ -92,7 +91,7 @@ async def join(
     _follow_entities(node, member, applied)
     await member.start(open_session, node.serve)
     await member.driver.producer_ids()
-    transactions.take_ids_from(member.driver.take_producer_id)
+    node.transactions.take_producer_id = member.driver.take_producer_id
     member.journal = _journal_sender(node, config, changes, member.driver.take_producer_id, dial)
     node.groups.journal.send = member.journal.add
     return member
@@ -118,7 +117,7 @@ def _follow_view(
     manager: ReplicaManager,
     applied: AppliedSettings,
     changes: TopicAdministration,
-    transactions: ClusterTransactions,
+    transactions: TransactionCoordinator,
 ) -> None:
     def updated(partitions: Iterable[TopicPartition]) -> None:
         """Announced once their ids and settings are known; some may be deleted by then."""
@@ -140,8 +139,8 @@ def _follow_view(
     view.on_update, view.on_forget = updated, forgotten
 
 
-def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> ClusterTransactions:
-    """The broker's transaction coordinator, with what sends requests to those of others."""
+def _bind_transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> None:
+    """The broker's transaction coordinator gets what sends requests to those of others."""
     view, timeout_ms = node.cluster, member.config.replica_socket_timeout_ms
 
     def address(broker: int) -> Address | None:
@@ -153,14 +152,10 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
         for what in ("txn-marker-sender", "txn-verification")
     )
     deleted_topics = ZooKeeperTopics(member.driver.apply)
-    own = node.settings, node.topics, view, node.clock, node.scheduler, node.features, node.replica_effects
-    coordinator = ClusterTransactions(*own, markers, deleted_topics)
-    node.transaction_requests = TransactionRequests(
-        coordinator, node.topics, node.groups, node.replica_effects, node.clock
-    )
-    verification = (
-        None if node.lacks_topic_ids else TransactionVerification(node.topics, view, coordinator, verifications)
-    )
+    node.transactions.peers, node.transactions.deleted_topics = markers, deleted_topics
+    verification = None
+    if not node.lacks_topic_ids:
+        verification = TransactionVerification(node.topics, view, node.transactions, verifications)
     node.verified_requests = VerifiedRequests(node.topics, verification)
 
     states = PeerRequests(f"broker-{member.config.broker_id}-share-state", timeout_ms, address, dial)
@@ -169,12 +164,11 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
     node.share.dead_letters.peers = letters
 
     async def close() -> None:
-        coordinator.close()
+        node.transactions.close()
         for ending in (markers, verifications, deleted_topics, states, letters):
             await ending.close()
 
     member.at_end.append(close)
-    return coordinator
 
 
 def _journal_sender(

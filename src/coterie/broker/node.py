@@ -10,6 +10,7 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,11 @@ from coterie.broker.storage.kept_files import KeptFiles
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic
 from coterie.broker.storage.topics import Topics
-from coterie.broker.transactions.lone_coordinator import TransactionCoordinator, loaded_producer_ids
+from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids
+from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
+from coterie.broker.transactions.transaction_requests import OwnMarkers, TransactionRequests
+from coterie.broker.transactions.transaction_verification import TransactionVerification
+from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding
@@ -61,8 +66,6 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
-    from coterie.broker.transactions.transaction_requests import TransactionRequests
-    from coterie.broker.transactions.verified_requests import VerifiedRequests
 
 logger = logging.getLogger(__name__)
 
@@ -94,8 +97,6 @@ class BrokerNode:
         self.client_entities: ClientEntities | None = None
         self.acl_nodes: AclNodes | None = None
         self.token_nodes: TokenNodes | None = None
-        self.transaction_requests: TransactionRequests | None = None
-        self.verified_requests: VerifiedRequests | None = None
         self.unserved = UnservedRequests()
         self.cluster_id = ""
         self.advertised_addresses: dict[str, tuple[str, int]] = {}  # by the names of listeners
@@ -147,15 +148,22 @@ class BrokerNode:
         finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()
         self.share_coordinator.start()
-        self.transactions = TransactionCoordinator(
-            self.settings,
-            self.topics,
-            self.groups,
-            self.clock,
-            producer_ids=self._producer_ids,
-            features=self.features,
-            effects=self.replica_effects,
+        self._open_transactions()
+
+    def _open_transactions(self) -> None:
+        """Of a broker alone; one in a cluster is bound to it by `joining`."""
+        alone = self.cluster.is_alone
+        own = self.settings, self.topics, self.cluster, self.clock, self.scheduler, self.features, self.replica_effects
+        self.transactions = TransactionCoordinator(*own, self._producer_ids.take if alone else None)
+        self.transaction_requests = TransactionRequests(
+            self.transactions, self.topics, self.groups, self.replica_effects, self.clock
         )
+        self.verified_requests = VerifiedRequests(
+            self.topics, TransactionVerification(self.topics, self.cluster, self.transactions)
+        )
+        if alone:
+            self.transactions.peers = OwnMarkers(self.transaction_requests)
+            self.groups.transactions = self.transactions
 
     def _records_archived(self, group_id: str, partition: Partition, ended: Sequence[Ended]) -> None:
         now_ms = self.clock.now_ms()
@@ -230,16 +238,18 @@ class BrokerNode:
         return base64.urlsafe_b64encode(self._uuid().bytes).decode().rstrip("=")
 
     def load_transactions(self) -> None:
-        """Loads the transaction coordinator of a broker alone, soon and once the groups are loaded."""
+        """Loads the transaction coordinator of a broker alone, soon and once the groups are loaded, then drops offsets that
+        stayed pending in no transaction."""
         if self.topics.in_cluster:
             return
-        self.scheduler.call_soon(lambda: self.groups.when_loaded(self.transactions.load))
+        loaded = partial(self.groups.abort_orphans, self.transactions)
+        self.scheduler.call_soon(lambda: self.groups.when_loaded(lambda: self.transactions.start(loaded)))
 
     def role_changed(self, partition: Partition) -> None:
         """The controller has made this broker leader or follower of the partition, or has stopped its replica: where it is one
         of a coordinator, its groups, transactional ids or states are loaded or left."""
-        if partition.topic == TRANSACTIONS_TOPIC and self.transaction_requests is not None:
-            self.transaction_requests.coordinator.role_changed(partition)
+        if partition.topic == TRANSACTIONS_TOPIC:
+            self.transactions.role_changed(partition)
         if partition.topic == SHARE_STATE_TOPIC:
             self.share_coordinator.role_changed(partition)
         self.share.role_changed(partition)
@@ -312,7 +322,7 @@ class BrokerNode:
             ),
             (
                 current.transaction_remove_expired_transaction_cleanup_interval_ms,
-                self._remove_expired_transactional_ids,
+                self.transactions.remove_expired,
             ),
             (current.delegation_token_expiry_check_interval_ms, self._remove_expired_tokens),
             (COLD_INTERVAL_MS, self.share_coordinator.snapshot_cold),
@@ -323,16 +333,9 @@ class BrokerNode:
         ]
 
     def _abort_timed_out(self) -> None:
-        if not self.topics.in_cluster:
-            self.transactions.abort_timed_out()
-        elif self.transaction_requests is not None:
-            self.transaction_requests.coordinator.tick()
-
-    def _remove_expired_transactional_ids(self) -> None:
-        if not self.topics.in_cluster:
-            self.transactions.remove_expired()
-        elif self.transaction_requests is not None:
-            self.transaction_requests.coordinator.remove_expired()
+        self.transactions.tick()
+        if self.groups.orphans_left and self.transactions.loaded:
+            self.groups.abort_orphans(self.transactions)
 
     def _remove_expired_tokens(self) -> None:
         """In a cluster the controller does it."""

@@ -76,9 +76,6 @@ class Step:
     generation: int
 
 
-Verify = Callable[[TxnOffsetCommitRequest, int], None]  # and the version of the request
-
-
 class _OpenTransaction(NamedTuple):
     """A producer with offsets pending here: under which epoch, and in which groups."""
 
@@ -101,18 +98,15 @@ _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 class Shard:
     """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``modern_groups``.
-    ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction that has this partition (KIP-890); None where
-    only the groups are of interest. ``own_configs`` are those of groups with settings of their own."""
+    ``own_configs`` are those of groups with settings of their own."""
 
     def __init__(
         self,
         config: CoordinatorConfig,
-        verify: Verify | None = None,
         own_configs: Mapping[str, CoordinatorConfig] = MappingProxyType({}),
     ) -> None:
         self.config = config
         self._own_configs = own_configs
-        self._verify = verify
         self.groups: dict[str, Group] = {}
         self.modern_groups: dict[str, ModernGroup] = {}
         self._deadlines = Deadlines(self.group)
@@ -160,8 +154,6 @@ class Shard:
         try:
             if isinstance(command, TxnOffsetCommitRequest):
                 refuse_unnamed(group)
-                if self._verify is not None:
-                    self._verify(command, ctx.api_version)
             config = self._own_configs.get(group.group_id, self.config)
             outcome = decide(group, exists, command, ctx, config)
         except Refusal as refusal:

@@ -115,6 +115,7 @@ def test_a_request_that_fails_in_a_later_turn_names_its_client(
         raise error
 
     client.broker.handlers = client.broker.handlers | {HEARTBEAT: lambda broker, *_: broker.turns.run(work())}
+    world.run_until(world.now_ms + 1)  # the start took time of the turn that it was in
     client.accepted.data_received(encode_request(1, "one", HEARTBEATS, 4))
     assert not client.transport.closed
     world.run_until(world.now_ms + 100)

@@ -21,7 +21,7 @@ from coterie.broker.settings.kept_configs import ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.kept_files import PRIVATE_FILES
 from coterie.broker.storage.topics import Topics
-from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
+from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.log.files.findings import UnreadableFile
 from coterie.log.retention import delete_records

@@ -113,7 +113,7 @@ async def known(fs: FaultyFileSystem) -> dict[str, Any]:
                 (t.name, p.index): _records(p.log) for t in broker.topics.by_name.values() for p in t.partitions
             },
             "commits": {name: sorted((k, v.offset) for k, v in offsets.items()) for name, offsets in group.items()},
-            "transactional ids": {name: t.producer_id for name, t in broker.transactions.by_id.items()},
+            "transactional ids": {t.transactional_id: t.producer_id for t in broker.transactions.every_transaction()},
             "quotas": list(broker.clients.quotas.describe([], strict=False)),
             "credentials": {user: credentials.iterations(user) for user in credentials.users()},
             "features": (broker.features.epoch, [(f.name, f.max_version_level) for f in broker.features.finalized()]),

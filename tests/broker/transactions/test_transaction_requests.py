@@ -11,6 +11,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
@@ -157,7 +158,7 @@ async def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path:
     first = Broker(BrokerSettings(FAST), tmp_path)
     client = Client(*await asyncio.open_connection(*await first.start("127.0.0.1", 0)))
     first.topics.create("t", 1)
-    first.groups._verify = lambda request, version: None  # type: ignore[method-assign]  # as it was before
+    first.verified_requests = VerifiedRequests(first.topics, None)  # as it was before
     first.groups.ready()
     response = await client.ask(offsets("x", (7, 0)), TxnOffsetCommitResponse, 3)
     assert not response.topics[0].partitions[0].error_code

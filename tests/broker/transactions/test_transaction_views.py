@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -193,8 +194,9 @@ def test_an_expired_transactional_id_is_removed() -> None:
             return described(socket, "idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
         until_in_thread(removed, "the transactional id did not expire")
-        broker._call(transactions.by_id.clear)
-        broker._call(transactions.load)
+        broker._call(lambda: [transactions._resign(hosted) for hosted in transactions._hosted.values()])
+        broker._call(lambda: transactions.start(lambda: None))
+        until_in_thread(partial(getattr, transactions, "loaded"), "the transactions are not loaded")
         assert described(socket, "idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert described(socket, "open").transaction_state == "Ongoing"
         socket.close()

@@ -44,7 +44,7 @@ def producer(broker: LocalBroker, transactional_id: str = "mover") -> Producer:
 
 
 def status(broker: LocalBroker, transactional_id: str = "mover") -> Status:
-    return broker._call(lambda: broker.broker.transactions.by_id[transactional_id].status)
+    return broker._call(lambda: broker.broker.transactions.transaction(transactional_id).status)
 
 
 async def test_committed_records_are_seen_and_aborted_ones_never(broker: LocalBroker) -> None:
@@ -123,7 +123,7 @@ async def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalB
             await one.send_and_wait("t", b"%d" % n)
             await one.send_offsets_to_transaction({("in", 0): n}, ConsumerGroupMetadata("g"))
             await (one.commit_transaction() if n != 1 else one.abort_transaction())
-    state = broker._call(lambda: broker.broker.transactions.by_id["mover"])
+    state = broker._call(lambda: broker.broker.transactions.transaction("mover"))
     assert (state.epoch, state.client_transaction_version) == ((3, 2) if level == 2 else (0, 0))
     assert broker.committed("g") == {("in", 0): 2}
     adds = [broker.requested("AddPartitionsToTxn"), broker.requested("AddOffsetsToTxn")]
@@ -177,7 +177,7 @@ async def test_a_transaction_that_is_open_too_long_is_aborted(broker: LocalBroke
         one.begin_transaction()
         await (await one.send("t", b"slow"))
         broker.jump(60_001)
-        broker._call(broker.broker.transactions.abort_timed_out)
+        broker._call(broker.broker.transactions.tick)
         assert status(broker) == Status.COMPLETE_ABORT
         with pytest.raises(KafkaError):
             await one.commit_transaction()
@@ -298,15 +298,15 @@ async def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) ->
         transactions = broker.broker.transactions
 
         def forget() -> None:
-            transactions.by_id.clear()
-            transactions.machine.loaded = False
+            for hosted in transactions._hosted.values():
+                transactions._resign(hosted)
 
         broker._call(forget)
         async with producer(broker) as two:
             requested = broker.requested("InitProducerId")
             coming = asyncio.create_task(two.init_transactions())
             await asyncio.to_thread(broker.until_requested, "InitProducerId", requested + 2)
-            broker._call(transactions.load)
+            broker._call(lambda: transactions.start(lambda: None))
             await coming
         assert status(broker) == Status.EMPTY
         with pytest.raises(KafkaError):

@@ -1,28 +1,22 @@
-"""The transaction coordinator of a broker alone and that of a cluster's partition behind one face. Markers of both stay
-outstanding until `mark`."""
+"""The transaction machine with its effects carried out."""
 
 from __future__ import annotations
 
 from itertools import count
-from typing import Protocol
 
-from coterie.coordinator.transactions.machine import TransactionMachine
-from coterie.coordinator.transactions.replicated import (
-    AddToTransaction,
-    EndTransaction,
+from coterie.coordinator.transactions.machine import (
     InitProducer,
     KeepState,
     RemoveStates,
-    ReplicatedTransactions,
     TransactionCommand,
     TransactionEffect,
+    TransactionMachine,
     TransactionResult,
     WriteMarkers,
 )
 from coterie.coordinator.transactions.state import Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.steps import Claim
-from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.errors import ErrorCode, Refusal
 
 ID, A, B = "ledger", ("a", 0), ("b", 1)
 PRODUCER, EPOCH, NEW = 10, 1, 100  # NEW: the first producer id that is generated
@@ -59,98 +53,12 @@ def known(
     )
 
 
-class Coordinator(Protocol):
-    """``kept``: the states that were appended, in their order. ``error``: what appends fail with. `expire` returns the
-    transactional ids with a tombstone in the log."""
-
-    kept: list[Transaction]
-    error: ErrorCode
-    by_id: dict[str, Transaction]
-
-    def __init__(self, level: int) -> None: ...
-    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionResult: ...
-    def verify(self, claim: Claim, partition: TopicPartition) -> ErrorCode: ...
-    def tick(self, now_ms: int) -> None: ...
-    def mark(self) -> None: ...
-    def expire(self, now_ms: int) -> list[str]: ...
-
-
-class Alone:
-    """It fails to append with COORDINATOR_NOT_AVAILABLE only, as the broker's."""
+class Coordinator:
+    """``kept``: the states that were appended, in their order. ``error``: what appends fail with. Markers wait for
+    `mark`."""
 
     def __init__(self, level: int) -> None:
-        self.machine = TransactionMachine(self, MAX_TIMEOUT_MS)
-        self.machine.loaded = True
-        self.by_id = self.machine.by_id
-        self.kept: list[Transaction] = []
-        self.error, self._level, self._marks = NONE, level, False
-        self._ids = count(NEW)
-
-    def transaction_version(self) -> int:
-        return self._level
-
-    def keep(self, transaction: Transaction) -> None:
-        if self.error:
-            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self.kept.append(transaction)
-
-    def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
-        if not self._marks:
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-
-    def new_producer_id(self) -> int:
-        return next(self._ids)
-
-    def request(self, command: TransactionCommand, now_ms: int = NOW_MS) -> TransactionResult:
-        try:
-            return self._respond(command, now_ms)
-        except Refusal as refusal:
-            return TransactionResult(None, refusal.code)
-
-    def _respond(self, command: TransactionCommand, now_ms: int) -> TransactionResult:
-        match command:
-            case InitProducer(name, timeout_ms, claimed):
-                request = InitProducerIdRequest(name, timeout_ms, *(claimed or (-1, -1)))
-                response = self.machine.init_producer_id(request, INIT_VERSION, now_ms)
-                code = error_of(response.error_code)
-                return TransactionResult(None, code, response.producer_id, response.producer_epoch)
-            case AddToTransaction(name, claim, partitions, version):
-                self.machine.add_partitions(name, claim, partitions, now_ms, transaction_version=version)
-                return TransactionResult(None)
-            case EndTransaction(name, claim, committed, bumps_epoch):
-                if not bumps_epoch:
-                    self.machine.end(name, claim, committed, now_ms)
-                    return TransactionResult(None)
-                producer_id, epoch = self.machine.end_with_bump(name, claim, committed, now_ms)
-                return TransactionResult(None, NONE, producer_id, epoch)
-
-    def verify(self, claim: Claim, partition: TopicPartition) -> ErrorCode:
-        try:
-            self.machine.verify(ID, claim, partition)
-        except Refusal as refusal:
-            return refusal.code
-        return NONE
-
-    def tick(self, now_ms: int) -> None:
-        self.machine.complete_prepared(now_ms)
-        self.machine.abort_timed_out(now_ms)
-
-    def expire(self, now_ms: int) -> list[str]:
-        expired = self.machine.expired(now_ms, EXPIRATION_MS)
-        if self.error:
-            return []
-        self.machine.remove(expired)
-        return [transaction.transactional_id for transaction in expired]
-
-    def mark(self) -> None:
-        self._marks = True
-        self.machine.complete_prepared(NOW_MS)
-        self._marks = False
-
-
-class Replicated:
-    def __init__(self, level: int) -> None:
-        self.machine = ReplicatedTransactions(MAX_TIMEOUT_MS, count(NEW).__next__, lambda: level)
+        self.machine = TransactionMachine(MAX_TIMEOUT_MS, count(NEW).__next__, lambda: level)
         self.by_id = self.machine.by_id
         self.kept: list[Transaction] = []
         self.error = NONE
@@ -176,6 +84,7 @@ class Replicated:
         return responses
 
     def expire(self, now_ms: int) -> list[str]:
+        """Returns the transactional ids with a tombstone in the log."""
         names = []
         for effect in self.machine.remove_expired(now_ms, EXPIRATION_MS):
             assert isinstance(effect, RemoveStates)
@@ -202,12 +111,9 @@ class Replicated:
             self._act(self.machine.marked(prepared, NOW_MS))
 
 
-BOTH: list[type[Coordinator]] = [Alone, Replicated]
-
-
-def knowing(kind: type[Coordinator], transaction: Transaction | None, level: int = 0) -> Coordinator:
+def knowing(transaction: Transaction | None, level: int = 0) -> Coordinator:
     """A coordinator with that state in force."""
-    coordinator = kind(level)
+    coordinator = Coordinator(level)
     if transaction is not None:
         coordinator.by_id[transaction.transactional_id] = transaction
     return coordinator

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import AddToTransaction
+from coterie.coordinator.transactions.machine import AddToTransaction
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import Claim
 from coterie.wire.errors import ErrorCode
 from tests.coordinator.transactions.coordinators import (
-    BOTH,
     EPOCH,
     ID,
     NONE,
@@ -32,7 +31,6 @@ def add(coordinator: Coordinator, claim: Claim = ITSELF, name: str = ID, version
     return coordinator.request(AddToTransaction(name, claim, frozenset({A}), version)).code
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("transaction", "claim", "expected"),
     [
@@ -62,21 +60,17 @@ def add(coordinator: Coordinator, claim: Claim = ITSELF, name: str = ID, version
         ),
     ],
 )
-def test_add_without_a_new_state(
-    kind: type[Coordinator], transaction: Transaction | None, claim: Claim, expected: ErrorCode
-) -> None:
-    coordinator = knowing(kind, transaction)
+def test_add_without_a_new_state(transaction: Transaction | None, claim: Claim, expected: ErrorCode) -> None:
+    coordinator = knowing(transaction)
     assert add(coordinator, claim, version=2) == expected
     assert coordinator.kept == []
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_add_without_a_transactional_id(kind: type[Coordinator]) -> None:
+def test_add_without_a_transactional_id() -> None:
     """shouldRespondWithInvalidRequestAddPartitionsToTransactionWhenTransactionalIdIsEmpty."""
-    assert add(kind(0), name="") == ErrorCode.INVALID_REQUEST
+    assert add(Coordinator(0), name="") == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize(
     ("status", "partitions"),
@@ -87,11 +81,9 @@ def test_add_without_a_transactional_id(kind: type[Coordinator]) -> None:
         pytest.param(Status.COMPLETE_ABORT, (), id="shouldRespondWithSuccessOnAddPartitionsWhenStateIsCompleteAbort"),
     ],
 )
-def test_add_with_a_new_state(
-    kind: type[Coordinator], version: int, status: Status, partitions: tuple[tuple[str, int], ...]
-) -> None:
+def test_add_with_a_new_state(version: int, status: Status, partitions: tuple[tuple[str, int], ...]) -> None:
     before = known(status, last_epoch=EPOCH - 1, partitions=frozenset(partitions), version=version)
-    coordinator = knowing(kind, before)
+    coordinator = knowing(before)
     assert add(coordinator, version=version) == NONE
     (state,) = coordinator.kept
     assert state == coordinator.by_id[ID]
@@ -100,7 +92,6 @@ def test_add_with_a_new_state(
     assert state.started_ms == (before.started_ms if status == ONGOING else NOW_MS)
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("status", "claim", "partition", "expected"),
     [
@@ -118,9 +109,7 @@ def test_add_with_a_new_state(
         pytest.param(Status.EMPTY, ITSELF, A, ABORTABLE, id="testVerifyPartitionHandling-Empty"),
     ],
 )
-def test_verify(
-    kind: type[Coordinator], status: Status, claim: Claim, partition: tuple[str, int], expected: ErrorCode
-) -> None:
-    coordinator = knowing(kind, known(status))
+def test_verify(status: Status, claim: Claim, partition: tuple[str, int], expected: ErrorCode) -> None:
+    coordinator = knowing(known(status))
     assert coordinator.verify(claim, partition) == expected
     assert coordinator.kept == []

@@ -10,9 +10,8 @@ import pytest
 from coterie.broker.process.patterns import matcher
 from coterie.coordinator.transactions.describe import KNOWN_STATES, STATE_NAMES, describe_transaction, list_transactions
 from coterie.coordinator.transactions.state import Status, Transaction
-from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.describe_transactions import DescribedTransaction, TransactionTopic
-from tests.coordinator.transactions.coordinators import EPOCH, ID, NOW_MS, PRODUCER, TIMEOUT_MS, A, Alone, B, known
+from tests.coordinator.transactions.coordinators import EPOCH, ID, NOW_MS, PRODUCER, TIMEOUT_MS, A, B, known
 
 # Transactional id -> its state, its producer id and for how long its transaction lasts, in ms.
 LISTED = {
@@ -80,24 +79,6 @@ def test_describe_transactions() -> None:
         producer_epoch=EPOCH,
         topics=[TransactionTopic("a", [0, 3]), TransactionTopic("b", [1])],
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "loaded", "expected"),
-    [
-        pytest.param("", True, ErrorCode.INVALID_REQUEST, id="testDescribeTransactionsWithEmptyTransactionalId"),
-        pytest.param(
-            ID, False, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, id="testDescribeTransactionsWhileCoordinatorLoading"
-        ),
-        pytest.param(ID, True, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, id="an-id-that-is-not-there"),
-    ],
-)
-def test_describe_what_is_not_there(name: str, loaded: bool, expected: ErrorCode) -> None:
-    alone = Alone(0)
-    alone.machine.loaded = loaded
-    with pytest.raises(Refusal) as refused:
-        alone.machine.transaction(name)
-    assert refused.value.code == expected
 
 
 def test_transaction_state_id_and_name_mapping() -> None:

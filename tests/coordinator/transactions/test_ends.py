@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import AddToTransaction, EndTransaction, TransactionResult
+from coterie.coordinator.transactions.machine import AddToTransaction, EndTransaction, TransactionResult
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim
 from coterie.wire.errors import ErrorCode
 from tests.coordinator.transactions.coordinators import (
-    BOTH,
     EPOCH,
     ID,
     NEW,
@@ -129,10 +128,9 @@ def ended(
     return coordinator.request(EndTransaction(ID, claim, committed, bumps_epoch=version == 2))
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("row", ENDS, ids=lambda row: f"{row.name}{row.shift:+}")
-def test_end(kind: type[Coordinator], row: End) -> None:
-    coordinator = knowing(kind, before := known(row.status, version=row.version, last_epoch=EPOCH - 1))
+def test_end(row: End) -> None:
+    coordinator = knowing(before := known(row.status, version=row.version, last_epoch=EPOCH - 1))
     assert ended(coordinator, row.version, EPOCH + row.shift, row.committed).code == row.code
     assert [state.status for state in coordinator.kept[:1]] == ([] if row.kept is None else [row.kept])
     if row.kept is not None:
@@ -141,28 +139,25 @@ def test_end(kind: type[Coordinator], row: End) -> None:
         assert prepared.started_ms == (before.started_ms if row.status == ONGOING else NOW_MS)
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("committed", [COMMIT, ABORT])
 @pytest.mark.parametrize("status", [PREPARE_COMMIT, PREPARE_ABORT])
 @pytest.mark.parametrize(("version", "shift"), [(0, 0), (2, -2), (2, -1), (2, 0), (2, 1)])
 def test_nothing_is_decided_while_the_markers_are_not_written(
-    kind: type[Coordinator], version: int, shift: int, *, status: Status, committed: bool
+    version: int, shift: int, *, status: Status, committed: bool
 ) -> None:
     """shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsPrepareAbort, with the completion pending: the epoch of the state
     is that of the producer's next transaction, which may be ended at once."""
-    coordinator = knowing(kind, known(status, 7, version=version))
+    coordinator = knowing(known(status, 7, version=version))
     assert ended(coordinator, version, 7 + shift, committed).code == CONCURRENT
     assert (coordinator.kept, coordinator.by_id[ID].status) == ([], status)
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_a_fenced_producer_of_version_1_is_refused_before_the_markers_are_written(kind: type[Coordinator]) -> None:
+def test_a_fenced_producer_of_version_1_is_refused_before_the_markers_are_written() -> None:
     """endTransactionWithTV1 checks the producer first: the epoch of a prepared state is that of its own transaction."""
-    coordinator = knowing(kind, known(PREPARE_COMMIT, 7))
+    coordinator = knowing(known(PREPARE_COMMIT, 7))
     assert ended(coordinator, 0, 6, COMMIT).code == FENCED
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize(
     ("transaction", "name", "expected"),
@@ -182,17 +177,16 @@ def test_a_fenced_producer_of_version_1_is_refused_before_the_markers_are_writte
     ],
 )
 def test_end_of_an_unknown_producer(
-    kind: type[Coordinator], version: int, transaction: Transaction | None, name: str, expected: ErrorCode
+    version: int, transaction: Transaction | None, name: str, expected: ErrorCode
 ) -> None:
     command = EndTransaction(name, Claim(0, 0), COMMIT, bumps_epoch=version == 2)
-    assert knowing(kind, transaction).request(command).code == expected
+    assert knowing(transaction).request(command).code == expected
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_should_return_ok_on_retry_after_epoch_overflow(kind: type[Coordinator]) -> None:
+def test_should_return_ok_on_retry_after_epoch_overflow() -> None:
     """shouldReturnOkOnEndTxnV2IfEndTxnV2RetryEpochOverflow, shouldGenerateNewProducerIdIfEpochsExhaustedV2,
     shouldReturnConcurrentTxnOnAddPartitionsIfEndTxnV2EpochOverflowAndNotComplete."""
-    coordinator = knowing(kind, known(ONGOING, MAX_EPOCH, version=2), level=2)
+    coordinator = knowing(known(ONGOING, MAX_EPOCH, version=2), level=2)
     first = ended(coordinator, 2, MAX_EPOCH, COMMIT)
     assert (first.code, first.producer_id, first.epoch) == (NONE, NEW, 0)
     prepared = coordinator.by_id[ID]

@@ -6,21 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import InitProducer, ReplicatedTransactions
+from coterie.coordinator.transactions.machine import InitProducer, TransactionMachine
 from coterie.coordinator.transactions.state import Status, transactional_id_of
 from coterie.coordinator.transactions.state_log import tombstone_batches
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.wire.errors import ErrorCode
 from tests.coordinator.transactions.coordinators import (
-    BOTH,
     EXPIRATION_MS,
     ID,
     NEW,
     NONE,
     NOW_MS,
     TIMEOUT_MS,
-    Coordinator,
     knowing,
     known,
 )
@@ -28,7 +26,6 @@ from tests.coordinator.transactions.coordinators import (
 FRESH = "fresh"
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("status", "error", "is_removed"),
     [
@@ -44,10 +41,8 @@ FRESH = "fresh"
         pytest.param(Status.PREPARE_COMMIT, NONE, False, id="shouldNotRemovePrepareCommitTransactionalIds"),
     ],
 )
-def test_expired_transactional_ids_are_removed(
-    kind: type[Coordinator], status: Status, error: ErrorCode, *, is_removed: bool
-) -> None:
-    coordinator = knowing(kind, replace(known(status), updated_ms=NOW_MS - EXPIRATION_MS))
+def test_expired_transactional_ids_are_removed(status: Status, error: ErrorCode, *, is_removed: bool) -> None:
+    coordinator = knowing(replace(known(status), updated_ms=NOW_MS - EXPIRATION_MS))
     coordinator.by_id[FRESH] = replace(known(status), transactional_id=FRESH, updated_ms=NOW_MS - EXPIRATION_MS + 1)
     coordinator.error = error
     assert coordinator.expire(NOW_MS) == ([ID] if is_removed else [])
@@ -62,7 +57,7 @@ def test_expired_transactional_ids_are_removed(
 
 
 def test_what_was_removed_before_a_load_changes_nothing() -> None:
-    shard = ReplicatedTransactions(TIMEOUT_MS, lambda: NEW, lambda: 2)
+    shard = TransactionMachine(TIMEOUT_MS, lambda: NEW, lambda: 2)
     shard.by_id[ID] = idle = replace(known(Status.EMPTY), updated_ms=NOW_MS - EXPIRATION_MS)
     assert shard.remove_expired(NOW_MS, EXPIRATION_MS) != []
     assert shard.remove_expired(NOW_MS, EXPIRATION_MS) == [], "they are on their way"

@@ -6,13 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import EndTransaction, InitProducer, TransactionResult
+from coterie.coordinator.transactions.machine import EndTransaction, InitProducer, TransactionResult
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.coordinator.transactions.coordinators import (
-    BOTH,
     EPOCH,
     ID,
     MAX_TIMEOUT_MS,
@@ -21,7 +19,6 @@ from tests.coordinator.transactions.coordinators import (
     NOW_MS,
     PRODUCER,
     TIMEOUT_MS,
-    Alone,
     Coordinator,
     knowing,
     known,
@@ -127,10 +124,9 @@ def result_of(result: TransactionResult) -> Result:
     return result.producer_id, result.epoch
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("row", INITS, ids=lambda row: row.name)
-def test_init(kind: type[Coordinator], row: Init) -> None:
-    coordinator = knowing(kind, row.transaction)
+def test_init(row: Init) -> None:
+    coordinator = knowing(row.transaction)
     for claimed, expected in row.steps:
         assert init(coordinator, claimed) == expected
         if isinstance(expected, tuple):
@@ -140,44 +136,32 @@ def test_init(kind: type[Coordinator], row: Init) -> None:
             assert coordinator.kept[-1] == state
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_should_return_invalid_request_when_transactional_id_is_empty(kind: type[Coordinator]) -> None:
+def test_should_return_invalid_request_when_transactional_id_is_empty() -> None:
     """shouldReturnInvalidRequestWhenTransactionalIdIsEmpty."""
-    assert init(kind(0), name="") == ErrorCode.INVALID_REQUEST
+    assert init(Coordinator(0), name="") == ErrorCode.INVALID_REQUEST
 
 
-def test_should_return_next_producer_id_when_transactional_id_is_null() -> None:
-    """shouldAcceptInitPidAndReturnNextPidWhenTransactionalIdIsNull: no state is kept."""
-    alone = Alone(0)
-    responses = [alone.machine.init_producer_id(InitProducerIdRequest(None, 1), 5, NOW_MS) for _ in range(2)]
-    assert [(r.error_code, r.producer_id, r.producer_epoch) for r in responses] == [(0, NEW, 0), (0, NEW + 1, 0)]
-    assert alone.kept == []
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_each_transactional_id_has_its_producer(kind: type[Coordinator]) -> None:
+def test_each_transactional_id_has_its_producer() -> None:
     """testAddGetPids of TransactionStateManagerTest."""
-    coordinator = kind(0)
+    coordinator = Coordinator(0)
     assert coordinator.by_id == {}
     assert [init(coordinator, name=name) for name in ("one", "two")] == [(NEW, 0), (NEW + 1, 0)]
     assert {name: state.producer_id for name, state in coordinator.by_id.items()} == {"one": NEW, "two": NEW + 1}
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("timeout_ms", "is_valid"),
     [(1, True), (-1, False), (0, False), (MAX_TIMEOUT_MS, True), (MAX_TIMEOUT_MS + 1, False)],
 )
-def test_validate_transaction_timeout(kind: type[Coordinator], timeout_ms: int, is_valid: bool) -> None:
+def test_validate_transaction_timeout(timeout_ms: int, is_valid: bool) -> None:
     """testValidateTransactionTimeout of TransactionStateManagerTest, without two-phase commit."""
-    result = kind(0).request(InitProducer(ID, timeout_ms))
+    result = Coordinator(0).request(InitProducer(ID, timeout_ms))
     assert result.code == (NONE if is_valid else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
 
 # -- in an open transaction -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("level", "epoch", "last_epoch", "next_producer_id"),
     [
@@ -188,12 +172,12 @@ def test_validate_transaction_timeout(kind: type[Coordinator], timeout_ms: int, 
 )
 @pytest.mark.parametrize("times_out", [False, True])
 def test_an_open_transaction_is_aborted(
-    kind: type[Coordinator], level: int, epoch: int, last_epoch: int, next_producer_id: int, *, times_out: bool
+    level: int, epoch: int, last_epoch: int, next_producer_id: int, *, times_out: bool
 ) -> None:
     """Whether by the next producer or by its timeout: shouldAbortExpiredTransactionsInOngoingStateAndBumpEpoch,
     shouldHandleTimeoutAtEpochOverflowBoundaryCorrectlyTV2. Below level 2 of transaction.version its producer is fenced for
     good, as the last epoch is not kept."""
-    coordinator = knowing(kind, before := known(ONGOING, epoch, last_epoch=epoch - 1), level)
+    coordinator = knowing(before := known(ONGOING, epoch, last_epoch=epoch - 1), level)
     if times_out:
         coordinator.tick(before.started_ms + TIMEOUT_MS)
         assert coordinator.kept == []
@@ -210,7 +194,6 @@ def test_an_open_transaction_is_aborted(
     assert init(coordinator, (PRODUCER, epoch)) == expected
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     "times_out",
     [
@@ -218,11 +201,9 @@ def test_an_open_transaction_is_aborted(
         pytest.param(False, id="shouldRotateProducerIdWhenInitPidFencesOngoingTxnAtEpochOverflowBoundaryTV2"),
     ],
 )
-def test_the_producer_of_an_aborted_transaction_gets_the_next_producer_id(
-    kind: type[Coordinator], *, times_out: bool
-) -> None:
+def test_the_producer_of_an_aborted_transaction_gets_the_next_producer_id(*, times_out: bool) -> None:
     """shouldHandleTimeoutAtEpochOverflowBoundaryCorrectlyAndRetryInitProducerIdTV2: by InitProducerId as by EndTxn."""
-    coordinator = knowing(kind, known(ONGOING, MAX_EPOCH, version=2), level=2)
+    coordinator = knowing(known(ONGOING, MAX_EPOCH, version=2), level=2)
     if times_out:
         coordinator.tick(NOW_MS + TIMEOUT_MS)
     else:
@@ -236,7 +217,6 @@ def test_the_producer_of_an_aborted_transaction_gets_the_next_producer_id(
     assert [kept.status for kept in coordinator.kept] == [Status.PREPARE_ABORT, COMPLETE_ABORT, EMPTY]
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("level", "afterwards"),
     [
@@ -245,12 +225,10 @@ def test_the_producer_of_an_aborted_transaction_gets_the_next_producer_id(
     ],
 )
 @pytest.mark.parametrize("times_out", [False, True])
-def test_a_state_that_is_not_kept_bumps_no_epoch(
-    kind: type[Coordinator], level: int, afterwards: int, *, times_out: bool
-) -> None:
+def test_a_state_that_is_not_kept_bumps_no_epoch(level: int, afterwards: int, *, times_out: bool) -> None:
     """shouldNotBumpEpochWhenAbortingExpiredTransactionIfAppendToLogFails. Below level 2 Apache Kafka has the bumped epoch in
     its memory meanwhile."""
-    coordinator = knowing(kind, before := known(ONGOING), level)
+    coordinator = knowing(before := known(ONGOING), level)
     coordinator.error = ErrorCode.NOT_ENOUGH_REPLICAS
     for _ in range(2):
         if times_out:
@@ -268,12 +246,9 @@ def test_a_state_that_is_not_kept_bumps_no_epoch(
     assert init(coordinator) == (PRODUCER, afterwards)
 
 
-@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("status", list(Status), ids=lambda status: status.name)
-def test_should_only_consider_transactions_in_the_ongoing_state_to_abort(
-    kind: type[Coordinator], status: Status
-) -> None:
+def test_should_only_consider_transactions_in_the_ongoing_state_to_abort(status: Status) -> None:
     """shouldOnlyConsiderTransactionsInTheOngoingStateToAbort of TransactionStateManagerTest."""
-    coordinator = knowing(kind, known(status))
+    coordinator = knowing(known(status))
     coordinator.tick(NOW_MS + TIMEOUT_MS)
     assert [state.status for state in coordinator.kept] == ([Status.PREPARE_ABORT] if status == ONGOING else [])

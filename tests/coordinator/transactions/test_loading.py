@@ -10,7 +10,7 @@ import pytest
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
-from coterie.coordinator.transactions.replicated import ReplicatedTransactions, WriteMarkers
+from coterie.coordinator.transactions.machine import TransactionMachine, WriteMarkers
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.log.chunks import SkippedBatch
@@ -37,8 +37,8 @@ def unexpected(batch: SkippedBatch) -> None:
     raise AssertionError(str(batch))
 
 
-def loaded(log: PartitionLog) -> ReplicatedTransactions:
-    shard = ReplicatedTransactions(MAX_TIMEOUT_MS, lambda: NEW, lambda: 2)
+def loaded(log: PartitionLog) -> TransactionMachine:
+    shard = TransactionMachine(MAX_TIMEOUT_MS, lambda: NEW, lambda: 2)
 
     def load(key: bytes | None, value: bytes | None, offset: int) -> None:
         assert key is not None

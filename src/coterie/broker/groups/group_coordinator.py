@@ -255,7 +255,7 @@ class GroupCoordinator(ShardHosting):
 
     def end_transaction(self, index: int, marker: WritableTxnMarker, replicated: Decided | None = None) -> None:
         """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. ``replicated`` as in
-        `ReplicaEffects.append`. Raises Refusal."""
+        `ReplicaEffects.append_step`. Raises Refusal."""
         self.ready()
         if not 0 <= index < len(self._hosted):
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -278,6 +278,8 @@ class GroupCoordinator(ShardHosting):
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         hosted.shard.end_transaction(marker.producer_id, committed, now_ms)
         hosted.partition.appended()
+        if replicated is not None and not hosted.partition.in_cluster:
+            replicated(None)
 
     def abort_orphans(self, transactions: OpenTransactions) -> None:
         """Aborts offsets that are pending without an open transaction, which would stay pending for ever; to be called once

@@ -162,7 +162,7 @@ class HostedShard:
             if self.partition.in_cluster:
                 self._append_for_replicas(decisions)
             else:
-                self.log.append(decisions)
+                self._append_checked(decisions)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, self.partition.index, error)
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error

@@ -25,7 +25,6 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 GROUPS_CACHED = 100_000
 
@@ -71,7 +70,7 @@ class ShardHosting(ABC):
         ]
 
     def _new_shard(self) -> Shard:
-        return Shard(self.config, None if self._topics.in_cluster else self._verify, self._own_configs)
+        return Shard(self.config, self._own_configs)
 
     def configure(self, group_id: str, own: Mapping[str, str]) -> None:
         """Puts the settings of a group in force; with none it has the broker's."""
@@ -79,10 +78,6 @@ class ShardHosting(ABC):
         if own:
             given = self._settings
             self._own_configs[group_id] = config_of_group(self.config, given.current, given.share, given.streams, own)
-
-    def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
-        assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
-        self.transactions.verify_offsets(request, version)
 
     @property
     def load_seconds(self) -> float:

@@ -32,7 +32,6 @@ from coterie.broker.share_state.share_coordinator import ShareCoordinator
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topics import Topics
-from coterie.broker.transactions.lone_coordinator import TransactionCoordinator
 from coterie.wire.declaration import Message
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
+    from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
     from coterie.broker.transactions.transaction_requests import TransactionRequests
     from coterie.broker.transactions.verified_requests import VerifiedRequests
 
@@ -64,11 +64,10 @@ class LeaderServices(Protocol):
 
 
 class RecordServices(ControlServices, LeaderServices, Protocol):
-    """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords; ``verified_requests`` is None for a broker alone."""
+    """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
     topics: Topics
-    transactions: TransactionCoordinator
-    verified_requests: VerifiedRequests | None
+    verified_requests: VerifiedRequests
     flusher: Flusher
     replica_effects: ReplicaEffects
     clock: Clock
@@ -140,11 +139,11 @@ class StreamsServices(GroupServices, Protocol):
 
 
 class TransactionServices(Protocol):
-    """For the requests of transactional producers, and for views of them; those of a cluster are None for a broker alone."""
+    """For the requests of transactional producers, and for views of them."""
 
     transactions: TransactionCoordinator
-    transaction_requests: TransactionRequests | None
-    verified_requests: VerifiedRequests | None
+    transaction_requests: TransactionRequests
+    verified_requests: VerifiedRequests
     groups: GroupCoordinator
     topics: Topics
     clock: Clock

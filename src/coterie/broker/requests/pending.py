@@ -32,7 +32,7 @@ class Pending:
     failure: Exception | None = None  # there will be no response
     may_describe: MayDescribe | None = None  # of a subscription by a regular expression, with an authorizer
     internal_topics: tuple[ConfiguredInternalTopic, ...] = ()  # of a streams group, to create before the response
-    check_append: CheckAppend | None = None  # of offsets of a transaction, in a cluster
+    check_append: CheckAppend | None = None  # of offsets of a transaction
     in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
     def respond(self, response: Message) -> None:

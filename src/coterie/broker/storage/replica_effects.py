@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from coterie.broker.storage.topic import Partition
 from coterie.log.appended import Appended
+from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import Effect, ReplicaError, TopicPartition
 from coterie.replication.stored_log import LeaderAppend
 
@@ -53,3 +54,17 @@ class ReplicaEffects:
         appended, effects = partition.append(work, AppendToken(decided), now_ms, acks_all=decided is not None)
         self.appended(partition, effects)
         return appended
+
+    def append_step(self, partition: Partition, work: LeaderAppend, now_ms: int, decided: Decided) -> None:
+        """Appends one step of a transaction, with an fsync before the next where the topic's settings require it. Of a broker
+        alone ``decided`` is called before this returns. Raises as `append`."""
+
+        def step(log: PartitionLog) -> Appended:
+            appended = work(log)
+            partition.sync_if_due()
+            return appended
+
+        self.append(partition, step, now_ms, decided)
+        partition.appended()
+        if not partition.in_cluster:
+            decided(None)

@@ -1,42 +1,41 @@
-"""The transaction coordinator of a broker of a cluster: the partitions of `__transaction_state` that it leads, their states
-replicated, the markers written by the leaders of the partitions."""
+"""The transaction coordinator of a broker: the partitions of `__transaction_state` that it leads, their states replicated, the
+markers written by the leaders of the partitions. A broker alone leads them all, and writes the markers in the same turn."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.peers.requests import PeerRequests
 from coterie.broker.groups.lost_commits import log_skipped
 from coterie.broker.groups.shard_loading import ShardLoading
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import TRANSACTION_VERSION, Features
-from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
-from coterie.broker.storage.topic import TRANSACTIONS_TOPIC, Partition, code_of
+from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.topic import TRANSACTIONS_TOPIC, Partition, Topic, code_of
 from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.added_partitions import exists
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
-from coterie.coordinator.transactions.replicated import (
+from coterie.coordinator.transactions.machine import (
     KeepState,
     RemoveStates,
-    ReplicatedTransactions,
     TransactionCommand,
     TransactionEffect,
+    TransactionMachine,
     TransactionResult,
     WriteMarkers,
 )
+from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
 from coterie.coordinator.transactions.state import BUMPS_FROM, Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks, tombstone_batches
-from coterie.coordinator.transactions.steps import Claim
-from coterie.log.appended import Appended
-from coterie.log.partition_log import PartitionLog
+from coterie.coordinator.transactions.steps import Claim, orphans
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import ReplicaError
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.write_txn_markers import WriteTxnMarkersResponse
 from coterie.wire.primitives import WireError
@@ -46,18 +45,41 @@ logger = logging.getLogger(__name__)
 Responded = Callable[[TransactionResult], None]
 
 
+class MarkerPeers(Protocol):
+    """The leaders of the partitions that need markers."""
+
+    def send(
+        self, broker: int, message: Message, response: type[Message], version: int, responded: Callable[[Any], None]
+    ) -> None:
+        """``responded`` gets the response, or None where none came."""
+
+    def view_changed(self) -> None:
+        """Brokers have gone."""
+
+
 class DeletedTopics(Protocol):
-    """Which partitions ZooKeeper still has: a broker's view may be older than a topic."""
+    """Which partitions there are still: a broker's view of its cluster may be older than a topic."""
 
     def look_up(self, topic: str, done: Callable[[set[int] | None], None]) -> None:
         """``done`` gets the topic's partitions, none for a topic that is deleted, or None where ZooKeeper cannot be reached."""
+
+
+class OwnTopics:
+    """The topics of a broker alone."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def look_up(self, topic: str, done: Callable[[set[int] | None], None]) -> None:
+        known = self._topics.by_name.get(topic)
+        done(set() if known is None else set(range(len(known.partitions))))
 
 
 class HostedTransactions:
     """The states of one partition of `__transaction_state`, on the replica of this broker. ``epoch``: of the leadership, which
     markers carry as the epoch of their coordinator."""
 
-    def __init__(self, partition: Partition, shard: ReplicatedTransactions) -> None:
+    def __init__(self, partition: Partition, shard: TransactionMachine) -> None:
         self.partition, self.shard = partition, shard
         self.epoch = -1
         self.loaded = self.is_replicated = False
@@ -75,8 +97,9 @@ class HostedTransactions:
             logger.error("a record of %s cannot be read: %s", TRANSACTIONS_TOPIC, error)
 
 
-class ClusterTransactions:
-    """``take_ids_from`` gives it the cluster's producer ids."""
+class TransactionCoordinator:
+    """``take_producer_id`` raises OSError or Refusal; of a broker in a cluster it is None until the broker has joined, which
+    sets it, ``peers`` and ``deleted_topics``."""
 
     def __init__(
         self,
@@ -87,24 +110,44 @@ class ClusterTransactions:
         scheduler: Scheduler,
         features: Features,
         effects: ReplicaEffects,
-        peers: PeerRequests,
-        deleted_topics: DeletedTopics,
+        take_producer_id: Callable[[], int] | None = None,
     ) -> None:
         self._settings, self._topics, self._view = settings, topics, view
         self._clock, self._scheduler, self._features, self._effects = clock, scheduler, features, effects
-        self._peers, self._deleted_topics = peers, deleted_topics
-        self._take_producer_id: Callable[[], int] | None = None
+        self.take_producer_id = take_producer_id
+        self.peers: MarkerPeers | None = None
+        self.deleted_topics: DeletedTopics = OwnTopics(topics)
         self._hosted: dict[int, HostedTransactions] = {}
         self._markers = MarkerQueue(self._leader_of)
         self._loading: ShardLoading[HostedTransactions] = ShardLoading(scheduler, self._loaded)
         self._retry: Timer | None = None
         self._looked_up: set[str] = set()
 
-    def take_ids_from(self, take: Callable[[], int]) -> None:
-        """Until then InitProducerId is refused with COORDINATOR_LOAD_IN_PROGRESS, as where ``take`` raises it."""
-        self._take_producer_id = take
-
     # -- which partitions this broker coordinates -----------------------------------------------------------------------
+
+    def start(self, loaded: Callable[[], None]) -> None:
+        """Of a broker alone: loads all partitions, and calls ``loaded`` then. In a cluster `role_changed` has each loaded."""
+        topic = self._topics.by_name.get(TRANSACTIONS_TOPIC)
+        for partition in [] if topic is None else topic.partitions:
+            self.role_changed(partition)
+        self._loading.when_idle(loaded)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the states of all partitions that this broker leads are known."""
+        topic = self._topics.by_name.get(TRANSACTIONS_TOPIC)
+        led = [] if topic is None else [partition for partition in topic.partitions if partition.is_led]
+        return all(partition.index in self._hosted and self._hosted[partition.index].is_replicated for partition in led)
+
+    def _lead_new(self) -> Topic:
+        """The topic of a broker alone, created at first use: there is nothing to load. Raises Refusal."""
+        topic = self._topics.transactions_topic()
+        for partition in topic.partitions:
+            hosted = self._hosted[partition.index] = HostedTransactions(partition, self._new_shard())
+            hosted.resigned, hosted.epoch = False, partition.leader_epoch
+            for _ in self._loading.load(hosted):
+                pass
+        return topic
 
     def role_changed(self, partition: Partition) -> None:
         """The broker leads or follows that partition of `__transaction_state`, or has no replica of it any more."""
@@ -119,9 +162,9 @@ class ClusterTransactions:
         else:
             hosted.epoch = partition.leader_epoch
 
-    def _new_shard(self) -> ReplicatedTransactions:
+    def _new_shard(self) -> TransactionMachine:
         own = self._settings.current
-        return ReplicatedTransactions(own.transaction_max_timeout_ms, self.new_producer_id, self.transaction_version)
+        return TransactionMachine(own.transaction_max_timeout_ms, self.new_producer_id, self.transaction_version)
 
     def _resign(self, hosted: HostedTransactions) -> None:
         hosted.resigned, hosted.loaded, hosted.is_replicated = True, False, False
@@ -147,10 +190,13 @@ class ClusterTransactions:
     def _hosted_of(self, transactional_id: str) -> HostedTransactions:
         """Raises Refusal NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS."""
         topic = self._topics.by_name.get(TRANSACTIONS_TOPIC)
+        if topic is None and self._view.is_alone:
+            topic = self._lead_new()
         index = -1 if topic is None else partition_for(transactional_id, len(topic.partitions))
         hosted = self._hosted.get(index)
         if hosted is None or hosted.resigned:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            alone = self._view.is_alone  # it has not begun to load
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if alone else ErrorCode.NOT_COORDINATOR)
         if not hosted.is_replicated:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
@@ -185,16 +231,24 @@ class ClusterTransactions:
 
     def every_transaction(self) -> Iterable[Transaction]:
         """The transactional ids that this broker coordinates. Raises Refusal COORDINATOR_LOAD_IN_PROGRESS."""
-        led = [hosted for hosted in self._hosted.values() if not hosted.resigned]
-        if not all(hosted.is_replicated for hosted in led):
+        if not self.loaded:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        led = [hosted for hosted in self._hosted.values() if not hosted.resigned]
         return [transaction for hosted in led for transaction in hosted.shard.by_id.values()]
+
+    def orphans(self, pending: Iterable[tuple[int, int]], partition: TopicPartition) -> list[tuple[int, int]]:
+        """As `steps.orphans`, of a broker alone, once all are loaded."""
+        return orphans(self.every_transaction(), pending, partition)
 
     def new_producer_id(self) -> int:
         """Raises Refusal."""
-        if self._take_producer_id is None:
+        if self.take_producer_id is None:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return self._take_producer_id()
+        try:
+            return self.take_producer_id()
+        except OSError as error:
+            logger.error("no producer ids can be reserved: %s", error)
+            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     def transaction_version(self) -> int:
         """The finalized level."""
@@ -259,25 +313,19 @@ class ClusterTransactions:
         def decided(error: ReplicaError | None) -> None:
             ended(ErrorCode.NONE if error is None else code_of(error))
 
-        def work(log: PartitionLog) -> Appended:
-            appended = log.append_own(batch, now_ms)
-            partition.sync_if_due()
-            return appended
-
         try:
-            _, effects = partition.append(work, AppendToken(decided), now_ms, acks_all=True)
+            self._effects.append_step(partition, lambda log: log.append_own(batch, now_ms), now_ms, decided)
         except Refusal as refusal:
             ended(refusal.code)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", TRANSACTIONS_TOPIC, partition.index, error)
             ended(ErrorCode.KAFKA_STORAGE_ERROR)
-        else:
-            partition.appended()
-            self._effects.appended(partition, effects)
 
     # -- markers --------------------------------------------------------------------------------------------------------
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
+        if self._view.is_alone:
+            return self._view.node_id if exists(self._topics, partition) else None
         state = self._view.states.get(partition)
         if state is None:
             return None
@@ -285,19 +333,21 @@ class ClusterTransactions:
 
     def view_changed(self) -> None:
         """Leaders have moved, or topics are deleted."""
-        self._peers.view_changed()
+        if self.peers is not None:
+            self.peers.view_changed()
         if self._markers:
             self.write_markers()
 
     def write_markers(self) -> None:
         """Sends what is due; tries again for as long as markers wait."""
+        assert self.peers is not None, "a broker that leads a partition of transactions has joined its cluster"
         version = 2 if self.transaction_version() >= BUMPS_FROM else 0  # Kafka 2.6 knows version 0
         for request in self._markers.due(self._clock.now_ms()):
             responded = partial(self._marked, request)
-            self._peers.send(request.broker, request.message(), WriteTxnMarkersResponse, version, responded)
+            self.peers.send(request.broker, request.message(), WriteTxnMarkersResponse, version, responded)
         for topic in {topic for topic, _ in self._markers.unknown()} - self._looked_up:
             self._looked_up.add(topic)
-            self._deleted_topics.look_up(topic, partial(self._looked, topic))
+            self.deleted_topics.look_up(topic, partial(self._looked, topic))
         if self._markers and self._retry is None:
             self._retry = self._scheduler.call_later(RETRY_MS / 1000, self._write_again)
 

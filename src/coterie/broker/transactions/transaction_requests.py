@@ -1,21 +1,23 @@
-"""The requests of transactional producers, and WriteTxnMarkers, as a broker of a cluster serves them: once all replicas in
-sync have what was decided."""
+"""The requests of transactional producers, and WriteTxnMarkers: their responses come once all replicas in sync have what was
+decided, of a broker alone within the turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from typing import Any
 
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.process.clock import Clock
 from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import Work, finish
 from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, code_of
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions import added_partitions
-from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
+from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.transactions.replicated import (
+from coterie.coordinator.transactions.machine import (
     AddToTransaction,
     EndTransaction,
     InitProducer,
@@ -26,14 +28,13 @@ from coterie.coordinator.transactions.steps import (
     ADD_PARTITIONS_V2_FROM,
     END_TXN_V2_FROM,
     FENCED_FROM,
-    INIT_FENCED_FROM,
     Claim,
     claimed_producer,
+    init_error,
 )
-from coterie.log.appended import Appended
-from coterie.log.partition_log import PartitionLog
 from coterie.records.markers import end_of_transaction
 from coterie.replication.states import ReplicaError
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.transactions.add_partitions_to_txn import (
@@ -62,7 +63,7 @@ class TransactionRequests:
 
     def __init__(
         self,
-        coordinator: ClusterTransactions,
+        coordinator: TransactionCoordinator,
         topics: Topics,
         groups: GroupCoordinator,
         effects: ReplicaEffects,
@@ -78,8 +79,7 @@ class TransactionRequests:
         pending = Pending()
 
         def responded(result: TransactionResult) -> None:
-            fenced = result.code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
-            code = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else result.code
+            code = init_error(result.code, version)
             pending.respond(
                 InitProducerIdResponse(error_code=code, producer_id=result.producer_id, producer_epoch=result.epoch)
             )
@@ -96,8 +96,8 @@ class TransactionRequests:
         self.coordinator.submit(command, responded)
         return pending
 
-    def add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> Pending:
-        """Carries out AddPartitionsToTxn; returns its response."""
+    def adding_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> Work:
+        """Carries out AddPartitionsToTxn, a transaction at each step; returns its response."""
         pending, transactions = Pending(), transactions_of(request, version)
         results: dict[int, AddPartitionsToTxnResult] = {}
 
@@ -109,6 +109,7 @@ class TransactionRequests:
 
         for number, one in enumerate(transactions):
             self._add(one, version, partial(added, number))
+            yield
         if not transactions:
             pending.respond(transactions_response(version, []))
         return pending
@@ -140,8 +141,13 @@ class TransactionRequests:
         """Carries out AddOffsetsToTxn; returns its response."""
         pending = Pending()
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
-        if topic is None:  # no coordinator of the group is there yet
-            pending.respond(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        try:
+            if not self._topics.in_cluster:
+                topic = self._topics.offsets_topic()
+            if topic is None:
+                raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator of the group is there yet")
+        except Refusal as refusal:
+            pending.respond(AddOffsetsToTxnResponse(error_code=refusal.code))
             return pending
         partition = OFFSETS_TOPIC, partition_for(request.group_id, len(topic.partitions))
         command = AddToTransaction(request.transactional_id, _claim(request, version), frozenset({partition}))
@@ -168,9 +174,13 @@ class TransactionRequests:
 
     # -- markers --------------------------------------------------------------------------------------------------------
 
-    def write_markers(self, request: WriteTxnMarkersRequest) -> Pending:
-        """WriteTxnMarkersResponse, of a coordinator on this broker or another."""
-        return _MarkerWait(self._write_marker, request).pending
+    def writing_markers(self, request: WriteTxnMarkersRequest) -> Work:
+        """Writes the markers of a coordinator on this broker or another, one at each step; returns the response, which comes
+        once each is on all replicas in sync, or refused."""
+        wait = _MarkerWait(self._write_marker)
+        for marker in request.markers:
+            yield from wait.write_all(marker)
+        return wait.end()
 
     def _write_marker(self, marker: WritableTxnMarker, partition: TopicPartition, decided: Decided) -> None:
         """Raises Refusal, OSError."""
@@ -187,44 +197,64 @@ class TransactionRequests:
         now_ms = self._clock.now_ms()
         ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
         batch, bumps_epoch = end_of_transaction(*ended, now_ms), marker.transaction_version >= BUMPS_FROM
-
-        def work(log: PartitionLog) -> Appended:
-            appended = log.append_own(batch, now_ms, bumps_epoch=bumps_epoch)
-            partition.sync_if_due()
-            return appended
-
-        self._effects.append(partition, work, now_ms, decided)
-        partition.appended()
+        self._effects.append_step(
+            partition, lambda log: log.append_own(batch, now_ms, bumps_epoch=bumps_epoch), now_ms, decided
+        )
 
 
 def _claim(request: AddOffsetsToTxnRequest | EndTxnRequest, version: int) -> Claim:
     return Claim(request.producer_id, request.producer_epoch, version >= FENCED_FROM)
 
 
+class OwnMarkers:
+    """A broker alone writes the markers of its transactions itself, before `send` returns."""
+
+    def __init__(self, requests: TransactionRequests) -> None:
+        self._requests = requests
+
+    def send(
+        self, broker: int, message: Message, response: type[Message], version: int, responded: Callable[[Any], None]
+    ) -> None:
+        """As `MarkerPeers.send`."""
+        assert isinstance(message, WriteTxnMarkersRequest)
+        written = finish(self._requests.writing_markers(message))
+        assert isinstance(written, Pending), "the work ends with a response that may wait"
+        assert written.response is not None, "a broker alone waits for no replica"
+        responded(written.response)
+
+    def view_changed(self) -> None: ...
+
+
 WriteMarker = Callable[[WritableTxnMarker, TopicPartition, Decided], None]
 
 
 class _MarkerWait:
-    """Answered once every marker of a request is on all replicas in sync, or refused."""
+    """The response to WriteTxnMarkers, with a row for each marker once its replicas have it."""
 
-    def __init__(self, write: WriteMarker, request: WriteTxnMarkersRequest) -> None:
-        self.pending = Pending()
-        self._response = WriteTxnMarkersResponse()
-        self._left = 1  # this loop itself
-        for marker in request.markers:
-            topics = []
-            for topic in marker.topics:
-                rows = [WritableTxnMarkerPartitionResult(index, ErrorCode.NONE) for index in topic.partition_indexes]
-                topics.append(WritableTxnMarkerTopicResult(topic.name, rows))
-                for row in rows:
-                    self._left += 1
-                    self._write(write, marker, topic.name, row)
+    def __init__(self, write: WriteMarker) -> None:
+        self._write = write
+        self._pending, self._response = Pending(), WriteTxnMarkersResponse()
+        self._left = 1  # until `end`
+
+    def write_all(self, marker: WritableTxnMarker) -> Generator[None, None, None]:
+        """Writes the marker into each of its partitions."""
+        topics: list[WritableTxnMarkerTopicResult] = []
+        for topic in marker.topics:
+            rows = [WritableTxnMarkerPartitionResult(index, ErrorCode.NONE) for index in topic.partition_indexes]
+            topics.append(WritableTxnMarkerTopicResult(topic.name, rows))
+            for row in rows:
+                self._left += 1
+                self._write_one(marker, topic.name, row)
+                yield
+        if topics:
             self._response.markers.append(WritableTxnMarkerResult(marker.producer_id, topics))
-        self._done()
 
-    def _write(
-        self, write: WriteMarker, marker: WritableTxnMarker, topic: str, row: WritableTxnMarkerPartitionResult
-    ) -> None:
+    def end(self) -> Pending:
+        """All are written here."""
+        self._done()
+        return self._pending
+
+    def _write_one(self, marker: WritableTxnMarker, topic: str, row: WritableTxnMarkerPartitionResult) -> None:
         waits = True
 
         def end(code: ErrorCode) -> None:
@@ -235,8 +265,7 @@ class _MarkerWait:
                 self._done()
 
         try:
-            decided = partial(_decided, end)
-            write(marker, (topic, row.partition_index), decided)
+            self._write(marker, (topic, row.partition_index), partial(_decided, end))
         except Refusal as refusal:
             end(refusal.code)
         except OSError:
@@ -245,7 +274,7 @@ class _MarkerWait:
     def _done(self) -> None:
         self._left -= 1
         if not self._left:
-            self.pending.respond(self._response)
+            self._pending.respond(self._response)
 
 
 def _decided(end: Callable[[ErrorCode], None], error: ReplicaError | None) -> None:

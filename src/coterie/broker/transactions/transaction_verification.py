@@ -10,8 +10,8 @@ from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.peers.requests import PeerRequests
 from coterie.broker.storage.topic import TRANSACTIONS_TOPIC
 from coterie.broker.storage.topics import Topics
-from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
-from coterie.coordinator.transactions.replicated import AddToTransaction
+from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
+from coterie.coordinator.transactions.machine import AddToTransaction
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition
 from coterie.coordinator.transactions.steps import Claim
 from coterie.wire.errors import ErrorCode, Refusal, error_of
@@ -43,10 +43,10 @@ class PartOfTransaction:
 
 
 class TransactionVerification:
-    """One request at a time goes to each coordinator; it holds all that came meanwhile."""
+    """One request at a time goes to each coordinator; it holds all that came meanwhile. ``peers``: None for a broker alone."""
 
     def __init__(
-        self, topics: Topics, view: ClusterView, coordinator: ClusterTransactions, peers: PeerRequests
+        self, topics: Topics, view: ClusterView, coordinator: TransactionCoordinator, peers: PeerRequests | None = None
     ) -> None:
         self._topics, self._view, self._coordinator, self._peers = topics, view, coordinator, peers
         self._waiting: dict[int, list[PartOfTransaction]] = {}
@@ -100,6 +100,7 @@ class TransactionVerification:
             self._send(broker)
 
         message = AddPartitionsToTxnRequest(transactions=[_transaction(part) for part in parts.values()])
+        assert self._peers is not None, "a broker alone is its own coordinator"
         self._peers.send(broker, message, AddPartitionsToTxnResponse, VERSION, responded)
 
 

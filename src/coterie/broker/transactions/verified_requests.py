@@ -136,11 +136,14 @@ class VerifiedRequests:
 
     def offsets(self, request: TxnOffsetCommitRequest, version: int, submit: Submit) -> Pending:
         """``submit`` has the group's coordinator carry the request out, with a check that comes last, when the group has
-        accepted the offsets and enough replicas are in sync (CoordinatorPartitionWriter.append)."""
+        accepted the offsets and enough replicas are in sync (CoordinatorPartitionWriter.append). It refuses a group without a
+        name."""
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
+        if topic is None and not self._topics.in_cluster:
+            topic = self._topics.offsets_topic()
         index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
         claim = offsets_claim(request, version)
-        if self._verification is None or topic is None or not topic.partitions[index].is_led:
+        if not request.group_id or self._verification is None or topic is None or not topic.partitions[index].is_led:
             return submit(None)
         pending, partition = Pending(), topic.partitions[index]
         try:

@@ -1,218 +1,273 @@
-"""All transactional ids of a coordinator, over whatever keeps their states and writes their markers.
+"""The transactional ids of one partition of `__transaction_state`, as its leader coordinates them (Kafka's
+TransactionCoordinator and TransactionStateManager).
 
-The broker and the laboratory drive the same machine. A transaction is decided once its prepared state is appended; its
-markers follow within the same call, and the end is appended last. Where the disk fails in between, the transaction stays
-prepared: the next request receives CONCURRENT_TRANSACTIONS, and `complete_prepared` tries again.
+submit -> KeepState -> kept -> WriteMarkers -> marked -> KeepState -> kept. A state is in force, and the response sent, once
+all replicas in sync have the state. Meanwhile, and until the markers of a prepared transaction are written, requests of its
+producer receive CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass, replace
 
+from coterie.coordinator.transactions import steps
 from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
-from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
-from coterie.coordinator.transactions.steps import (
-    INIT_FENCED_FROM,
-    Claim,
-    add_partitions,
-    check_claimed_id,
-    check_init,
-    check_ongoing,
-    check_producer,
-    claimed_producer,
-    complete,
-    has_expired,
-    init_producer,
-    prepare_end,
-    settled,
-    timed_out,
+from coterie.coordinator.transactions.state import (
+    PREPARED,
+    Status,
+    TopicPartition,
+    Transaction,
+    decode_transaction,
+    transactional_id_of,
 )
+from coterie.coordinator.transactions.state_log import store_error
+from coterie.coordinator.transactions.steps import Claim, check_producer
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-class TransactionLog(Protocol):
-    """The logs that a coordinator writes to. Each method raises Refusal where the write fails."""
+@dataclass(frozen=True, slots=True)
+class InitProducer:
+    """``claimed``: the producer id and epoch that the producer has, None for neither."""
 
-    def transaction_version(self) -> int:
-        """The finalized level of the feature transaction.version."""
+    transactional_id: str
+    timeout_ms: int
+    claimed: tuple[int, int] | None = None
 
-    def keep(self, transaction: Transaction) -> None:
-        """Appends a state to `__transaction_state`."""
 
-    def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
-        """Appends the end of a transaction to a partition; a deleted partition needs none."""
+@dataclass(frozen=True, slots=True)
+class AddToTransaction:
+    """``transaction_version``: 2 where records or offsets themselves add their partition."""
 
-    def new_producer_id(self) -> int:
-        """A new producer id, never generated before."""
+    transactional_id: str
+    claim: Claim
+    partitions: frozenset[TopicPartition]
+    transaction_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    """Commits or aborts. ``bumps_epoch``: the transaction is of version 2."""
+
+    transactional_id: str
+    claim: Claim
+    committed: bool
+    bumps_epoch: bool = False
+
+
+TransactionCommand = InitProducer | AddToTransaction | EndTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionResult:
+    """The response to the request of that token; the producer id and epoch of InitProducer and of an end of version 2."""
+
+    token: object
+    code: ErrorCode = ErrorCode.NONE
+    producer_id: int = -1
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KeepState:
+    """Append the state with acks=all, then call `TransactionMachine.kept`."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMarkers:
+    """Have the markers of a prepared transaction written, then call `TransactionMachine.marked`."""
+
+    prepared: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStates:
+    """Append tombstones with acks=all, then call `TransactionMachine.removed` for each batch."""
+
+    expired: tuple[Transaction, ...]
+
+
+TransactionEffect = TransactionResult | KeepState | WriteMarkers | RemoveStates
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A state that is being kept or removed, and the response that waits for it, if any."""
+
+    state: Transaction
+    response: TransactionResult | None
 
 
 class TransactionMachine:
-    """``by_id`` by transactional id. Until `loaded` is True, requests are refused with COORDINATOR_LOAD_IN_PROGRESS."""
+    """``by_id``: the states in force. ``new_producer_id`` raises Refusal where there is none; ``transaction_version`` returns
+    the finalized level."""
 
-    def __init__(self, log: TransactionLog, max_timeout_ms: int) -> None:
-        self._log, self._max_timeout_ms = log, max_timeout_ms
-        self.by_id: dict[str, Transaction] = {}
-        self.loaded = False
-
-    # -- requests -------------------------------------------------------------------------------------------------
-
-    def init_producer_id(self, request: InitProducerIdRequest, version: int, now_ms: int) -> InitProducerIdResponse:
-        """A producer without transactional id always gets a new producer id and epoch 0, whatever it had before."""
-        try:
-            claimed = claimed_producer(request)
-            if request.transactional_id is None:
-                return InitProducerIdResponse(producer_id=self._log.new_producer_id())
-            taken = self._init(request.transactional_id, request.transaction_timeout_ms, claimed, now_ms)
-        except Refusal as refusal:
-            fenced = refusal.code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
-            code = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else refusal.code
-            return InitProducerIdResponse(error_code=code, producer_epoch=-1)
-        return InitProducerIdResponse(producer_id=taken.producer_id, producer_epoch=taken.epoch)
-
-    def _init(
-        self, transactional_id: str, timeout_ms: int, claimed: tuple[int, int] | None, now_ms: int
-    ) -> Transaction:
-        """Aborts an open transaction of the producer before."""
-        check_init(transactional_id, timeout_ms, self._max_timeout_ms)
-        known = self._known(transactional_id, now_ms)
-        if known is not None and known.status == Status.ONGOING:
-            check_claimed_id(known, claimed)
-            known = settled(self._end(self._fenced(known, now_ms), now_ms))
-        taken = init_producer(known, transactional_id, timeout_ms, claimed, self._log.new_producer_id, now_ms)
-        self._keep(taken)
-        return taken
-
-    def _fenced(self, transaction: Transaction, now_ms: int) -> Transaction:
-        return fenced(transaction, self._log.transaction_version(), self._log.new_producer_id, now_ms)
-
-    def add_partitions(
-        self,
-        transactional_id: str,
-        claim: Claim,
-        partitions: Iterable[TopicPartition],
-        now_ms: int,
-        *,
-        transaction_version: int = 0,
+    def __init__(
+        self, max_timeout_ms: int, new_producer_id: Callable[[], int], transaction_version: Callable[[], int]
     ) -> None:
-        """``transaction_version``: 2 where the records themselves, or the offsets, add their partition. Raises Refusal."""
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        known = check_producer(self._known(transactional_id, now_ms), claim)
-        wanted = frozenset(partitions)
-        if known.status != Status.ONGOING or not wanted <= known.partitions:
-            self._keep(add_partitions(known, wanted, transaction_version, now_ms))
+        self._max_timeout_ms = max_timeout_ms
+        self._new_producer_id, self._transaction_version = new_producer_id, transaction_version
+        self.by_id: dict[str, Transaction] = {}
+        self._pending: dict[str, _Pending] = {}
+        self._marked: set[str] = set()  # their markers are written, and their completion is not kept yet
 
-    def verify(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
-        """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal: 49 for an unknown
-        producer, 47 for a fenced one, 51 while its transaction ends, 48 or 120 outside a transaction that has the
-        partition."""
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        check_ongoing(self._get(transactional_id), claim, partition)
+    # -- requests -------------------------------------------------------------------------------------------------------
 
-    def end_with_bump(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> tuple[int, int]:
-        """The producer id and epoch of the producer's next transaction (KIP-890). Raises Refusal."""
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        known = self._known(transactional_id, now_ms)
-        prepared = prepare_end_with_bump(known, claim, committed, self._log.new_producer_id, now_ms)
-        return (prepared if prepared is known else self._end(prepared, now_ms)).next_producer()
-
-    def end(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> None:
-        """Raises Refusal."""
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        check_producer(self._get(transactional_id), claim)
-        known = check_producer(self._known(transactional_id, now_ms), claim)
-        prepared = prepare_end(known, committed, now_ms)
-        if prepared is not known:
-            self._end(prepared, now_ms)
-
-    def transaction(self, transactional_id: str) -> Transaction:
-        """Raises Refusal for one that does not exist."""
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        known = self._get(transactional_id)
-        if known is None:
-            raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        return known
-
-    # -- upkeep ---------------------------------------------------------------------------------------------------
-
-    def abort_timed_out(self, now_ms: int) -> list[Transaction]:
-        """To be called every transaction.abort.timed.out.transaction.cleanup.interval.ms; returns the aborted
-        transactions."""
-        aborted = []
-        for transaction in [t for t in self.by_id.values() if timed_out(t, now_ms)]:
-            with suppress(Refusal):  # of a disk that fails: the next time, then
-                self._end(self._fenced(transaction, now_ms), now_ms)
-                aborted.append(transaction)
-        return aborted
-
-    def expired(self, now_ms: int, expiration_ms: int) -> list[Transaction]:
-        """Every transaction.remove.expired.transaction.cleanup.interval.ms: to be removed from the log, then by `remove`."""
-        return [t for t in self.by_id.values() if has_expired(t, now_ms, expiration_ms)]
-
-    def remove(self, expired: Iterable[Transaction]) -> None:
-        """Drops expired transactional ids, whose tombstones are in the log."""
-        for transaction in expired:
-            del self.by_id[transaction.transactional_id]
-
-    def complete_prepared(self, now_ms: int) -> None:
-        """Writes the markers of transactions that were prepared before a crash or a failure of the disk."""
-        for transaction in [t for t in self.by_id.values() if t.status in PREPARED]:
-            self._complete(transaction, now_ms)
-
-    def orphans(self, pending: Iterable[tuple[int, int]], partition: TopicPartition) -> list[tuple[int, int]]:
-        """Of the producers (id, epoch) with records pending in a partition, those without an open transaction that has it:
-        no marker will ever come for them, so the coordinator of the partition aborts them itself."""
-        producers = list(pending)
-        if not producers:
-            return []
-        here = {t.producer_id: t for t in self.by_id.values() if t.status in OPEN and partition in t.partitions}
-        return [p for p in producers if p[0] not in here or p[1] not in here[p[0]].record_epochs()]
-
-    # -- states ---------------------------------------------------------------------------------------------------
-
-    def _get(self, transactional_id: str) -> Transaction | None:
-        """Raises Refusal until everything is loaded: what is not known yet is not new."""
-        if not self.loaded:
-            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return self.by_id.get(transactional_id)
-
-    def _known(self, transactional_id: str, now_ms: int) -> Transaction | None:
-        """Raises Refusal also while a decided transaction cannot be completed."""
-        known = self._get(transactional_id)
-        if known is not None and known.status in PREPARED:
-            return settled(self._complete(known, now_ms))
-        return known
-
-    def _keep(self, transaction: Transaction) -> None:
-        self._log.keep(transaction)
-        self.by_id[transaction.transactional_id] = transaction
-
-    def _end(self, prepared: Transaction, now_ms: int) -> Transaction:
-        """Raises Refusal where it cannot be decided; what is decided but cannot be completed is returned as prepared."""
-        self._keep(prepared)
-        return self._complete(prepared, now_ms)
-
-    def _complete(self, prepared: Transaction, now_ms: int) -> Transaction:
+    def submit(self, command: TransactionCommand, token: object, now_ms: int) -> list[TransactionEffect]:
+        """The response is among these effects, or among those of `kept`."""
         try:
-            for partition in sorted(prepared.partitions):
-                self._mark(partition, prepared)
-            done = complete(prepared, now_ms)
-            self._keep(done)
-        except Refusal:
-            return prepared
-        return done
-
-    def _mark(self, partition: TopicPartition, prepared: Transaction) -> None:
-        """A log that has a newer epoch of the producer has no place for the marker: then a disk lost states of this one."""
-        try:
-            self._log.write_marker(partition, prepared)
+            state, result = self._decide(command, token, now_ms)
         except Refusal as refusal:
-            if refusal.code != ErrorCode.INVALID_PRODUCER_EPOCH:
-                raise
+            return [TransactionResult(token, refusal.code)]
+        return [result] if state is None else self._keep(state, result)
+
+    def _decide(
+        self, command: TransactionCommand, token: object, now_ms: int
+    ) -> tuple[Transaction | None, TransactionResult]:
+        """The next state, None where it stays. Raises Refusal."""
+        if not command.transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        match command:
+            case InitProducer():
+                return self._init(command, token, now_ms)
+            case AddToTransaction(transactional_id, claim, partitions, version):
+                known = check_producer(self._settled(transactional_id), claim)
+                if known.status == Status.ONGOING and partitions <= known.partitions:
+                    return None, TransactionResult(token)
+                return steps.add_partitions(known, partitions, version, now_ms), TransactionResult(token)
+            case EndTransaction():
+                return self._end(command, token, now_ms)
+
+    def _init(self, command: InitProducer, token: object, now_ms: int) -> tuple[Transaction | None, TransactionResult]:
+        """An open transaction of the producer before is aborted first, while the producer tries again."""
+        steps.check_init(command.transactional_id, command.timeout_ms, self._max_timeout_ms)
+        known, claimed = self._settled(command.transactional_id), command.claimed
+        if known is not None and known.status == Status.ONGOING:
+            steps.check_claimed_id(known, claimed)
+            aborted = fenced(known, self._transaction_version(), self._new_producer_id, now_ms)
+            return aborted, TransactionResult(token, ErrorCode.CONCURRENT_TRANSACTIONS)
+        taken = steps.init_producer(
+            known, command.transactional_id, command.timeout_ms, claimed, self._new_producer_id, now_ms
+        )
+        return taken, TransactionResult(token, producer_id=taken.producer_id, epoch=taken.epoch)
+
+    def _end(self, command: EndTransaction, token: object, now_ms: int) -> tuple[Transaction | None, TransactionResult]:
+        """The producer receives its response once the decision is kept; its markers follow."""
+        if not command.bumps_epoch:
+            known = check_producer(self.by_id.get(command.transactional_id), command.claim)
+            self._settled(command.transactional_id)
+            prepared = steps.prepare_end(known, command.committed, now_ms)
+            return (None if prepared is known else prepared), TransactionResult(token)
+        open_one = self._settled(command.transactional_id)
+        prepared = prepare_end_with_bump(open_one, command.claim, command.committed, self._new_producer_id, now_ms)
+        producer_id, epoch = prepared.next_producer()
+        result = TransactionResult(token, producer_id=producer_id, epoch=epoch)
+        return (None if prepared is open_one else prepared), result
+
+    def check_ongoing(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
+        """Raises Refusal where the producer has no ongoing transaction with the partition."""
+        steps.check_ongoing(self.by_id.get(transactional_id), claim, partition)
+
+    def _settled(self, transactional_id: str) -> Transaction | None:
+        """Raises Refusal while a state of the transactional id is being kept, and while its transaction ends."""
+        if transactional_id in self._pending:
+            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return steps.settled(self.by_id.get(transactional_id))
+
+    # -- states ---------------------------------------------------------------------------------------------------------
+
+    def _keep(self, state: Transaction, result: TransactionResult | None) -> list[TransactionEffect]:
+        self._pending[state.transactional_id] = _Pending(state, result)
+        return [KeepState(state)]
+
+    def kept(self, state: Transaction, error: ErrorCode, now_ms: int) -> list[TransactionEffect]:
+        """All replicas in sync have the state; with an ``error`` it may be there or not, as after a lost response, and the
+        state before stays in force."""
+        pending = self._pending.get(state.transactional_id)
+        if pending is None or pending.state is not state:
+            return []  # of a load before
+        del self._pending[state.transactional_id]
+        if error != ErrorCode.NONE:
+            result = pending.response
+            return [] if result is None else [TransactionResult(result.token, store_error(error))]
+        self.by_id[state.transactional_id] = state
+        effects: list[TransactionEffect] = [] if pending.response is None else [pending.response]
+        if state.status in PREPARED:
+            return [*effects, *self._write_markers(state, now_ms)]
+        self._marked.discard(state.transactional_id)
+        return effects
+
+    def _write_markers(self, prepared: Transaction, now_ms: int) -> list[TransactionEffect]:
+        return [WriteMarkers(prepared)] if prepared.partitions else self.marked(prepared, now_ms)
+
+    def marked(self, prepared: Transaction, now_ms: int) -> list[TransactionEffect]:
+        """Every partition of the transaction has its marker, or is deleted."""
+        if self.by_id.get(prepared.transactional_id) is not prepared:
+            return []  # of a load before
+        self._marked.add(prepared.transactional_id)
+        return self._keep(steps.complete(prepared, now_ms), None)
+
+    # -- upkeep ---------------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[TransactionEffect]:
+        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms: aborts what is open for longer than its
+        transaction.timeout.ms, and tries again to keep completions."""
+        effects: list[TransactionEffect] = []
+        for transactional_id in sorted(self._marked - self._pending.keys()):
+            effects += self._keep(steps.complete(self.by_id[transactional_id], now_ms), None)
+        late = [
+            t for t in self.by_id.values() if steps.timed_out(t, now_ms) and t.transactional_id not in self._pending
+        ]
+        for transaction in late:
+            with suppress(Refusal):  # for want of a producer id: the next time, then
+                level = self._transaction_version()
+                effects += self._keep(fenced(transaction, level, self._new_producer_id, now_ms), None)
+        return effects
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> list[TransactionEffect]:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms: removes the transactional ids that were not used
+        for ``expiration_ms``. Meanwhile their requests receive CONCURRENT_TRANSACTIONS."""
+        expired = tuple(
+            t
+            for name, t in self.by_id.items()
+            if name not in self._pending and steps.has_expired(t, now_ms, expiration_ms)
+        )
+        self._pending |= {t.transactional_id: _Pending(t, None) for t in expired}
+        return [RemoveStates(expired)] if expired else []
+
+    def removed(self, expired: Iterable[Transaction], error: ErrorCode) -> None:
+        """All replicas in sync have the tombstones; with an ``error`` the states stay until the next round."""
+        for transaction in expired:
+            pending = self._pending.get(transaction.transactional_id)
+            if pending is None or pending.state is not transaction:
+                continue  # of a load before
+            del self._pending[transaction.transactional_id]
+            if error == ErrorCode.NONE:
+                del self.by_id[transaction.transactional_id]
+
+    # -- loading and leaving --------------------------------------------------------------------------------------------
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Replays a record of the log. Raises WireError or ValueError for one that is neither ours nor Kafka's."""
+        if value is None:
+            self.by_id.pop(transactional_id_of(key), None)
+            return
+        stored = decode_transaction(key, value)
+        self.by_id[stored.transactional_id] = stored
+
+    def loaded(self, now_ms: int) -> list[TransactionEffect]:
+        """The whole partition was read: what was decided is completed."""
+        steps.restart_timeouts(self.by_id, now_ms)
+        prepared = [t for t in self.by_id.values() if t.status in PREPARED]
+        return [effect for transaction in prepared for effect in self._write_markers(transaction, now_ms)]
+
+    def unload(self) -> list[TransactionEffect]:
+        """The partition moves away: requests that wait receive NOT_COORDINATOR, and the states are dropped."""
+        waiting = [pending.response for pending in self._pending.values() if pending.response is not None]
+        self.by_id.clear()
+        self._pending.clear()
+        self._marked.clear()
+        return [replace(a, code=ErrorCode.NOT_COORDINATOR, producer_id=-1, epoch=-1) for a in waiting]

@@ -190,3 +190,21 @@ def restart_timeouts(by_id: dict[str, Transaction], now_ms: int) -> None:
 def timed_out(transaction: Transaction, now_ms: int) -> bool:
     """Whether it was open for longer than its producer's transaction.timeout.ms."""
     return transaction.status == Status.ONGOING and now_ms - transaction.started_ms > transaction.timeout_ms
+
+
+def init_error(code: ErrorCode, version: int) -> ErrorCode:
+    """As the versions of InitProducerId name it."""
+    is_old = code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
+
+
+def orphans(
+    transactions: Iterable[Transaction], pending: Iterable[tuple[int, int]], partition: TopicPartition
+) -> list[tuple[int, int]]:
+    """Of the producers (id, epoch) with records pending in a partition, those without an open transaction that has it: no
+    marker will ever come for them, so the coordinator of the partition aborts them itself. ``transactions``: all there are."""
+    producers = list(pending)
+    if not producers:
+        return []
+    here = {t.producer_id: t for t in transactions if t.status in OPEN and partition in t.partitions}
+    return [p for p in producers if p[0] not in here or p[1] not in here[p[0]].record_epochs()]

@@ -7,19 +7,18 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, cast
+from itertools import count
+from typing import Any
 
 import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
-from coterie.broker.cluster.peers.requests import PeerRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
 from coterie.broker.storage.topic import TRANSACTIONS_TOPIC, Partition
-from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.transactions.replicated import (
+from coterie.coordinator.transactions.machine import (
     AddToTransaction,
     EndTransaction,
     InitProducer,
@@ -31,6 +30,7 @@ from coterie.log import chunks
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -66,11 +66,6 @@ class RecordedLookups:
         self.requested.append((topic, done))
 
 
-class Ids:
-    def take(self) -> int:
-        return 7
-
-
 class Coordinating:
     """A broker with one partition of `__transaction_state`, which another one replicates."""
 
@@ -82,11 +77,9 @@ class Coordinating:
         await broker.start("127.0.0.1", 0)
         self.partition = announced(broker, TRANSACTIONS_TOPIC)
         self.peers, self.lookups = RecordedPeers(), RecordedLookups()
-        own = broker.settings, broker.topics, broker.cluster, broker.clock, broker.scheduler
-        self.coordinator = ClusterTransactions(
-            *own, broker.features, broker.replica_effects, cast(PeerRequests, self.peers), self.lookups
-        )
-        self.coordinator.take_ids_from(Ids().take)
+        self.coordinator = broker.transactions
+        self.coordinator.take_producer_id = count(7).__next__
+        self.coordinator.peers, self.coordinator.deleted_topics = self.peers, self.lookups
 
     def lead(self, partition: Partition | None = None) -> Any:
         leader = lead(self.broker, partition or self.partition, (ME, OTHER))
@@ -158,6 +151,30 @@ async def test_who_is_not_the_coordinator_and_who_is_not_yet(code: ErrorCode) ->
             assert refused.value.code == code
         else:
             assert one.coordinator.every_transaction() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        pytest.param("", ErrorCode.INVALID_REQUEST, id="testDescribeTransactionsWithEmptyTransactionalId"),
+        pytest.param(ID, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, id="an-id-that-is-not-there"),
+    ],
+)
+async def test_describe_what_is_not_there(name: str, code: ErrorCode) -> None:
+    async with coordinating(None) as one:
+        fetched(one.broker, one.lead())
+        await quiet()
+        with pytest.raises(Refusal) as refused:
+            one.coordinator.transaction(name)
+        assert refused.value.code == code
+
+
+async def test_should_return_next_producer_id_when_transactional_id_is_null() -> None:
+    """shouldAcceptInitPidAndReturnNextPidWhenTransactionalIdIsNull: no state is kept, and no coordinator is needed."""
+    async with coordinating(None) as one:
+        requests = one.broker.transaction_requests
+        responses = [requests.init_producer_id(InitProducerIdRequest(None, 1), 5).response for _ in range(2)]
+        assert responses == [InitProducerIdResponse(producer_id=7), InitProducerIdResponse(producer_id=8)]
 
 
 async def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:

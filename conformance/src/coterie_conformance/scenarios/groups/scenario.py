@@ -22,6 +22,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.commands import Command, ExpireOffsets, TopicsDeleted
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
+from coterie.coordinator.refusals import refuse
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored_records.stored import StoredRecord
@@ -31,6 +32,7 @@ from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, chec
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from coterie_conformance.scenarios.groups.scenario_requests import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
 from coterie_conformance.scenarios.groups.scenario_responses import response_text
 from coterie_conformance.scenarios.groups.scenario_transactions import ScenarioTransactions
@@ -70,7 +72,7 @@ class ScenarioRun:
     def __init__(self) -> None:
         self.config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
         self.transactions = ScenarioTransactions(self._marker, lambda: self.now_ms)
-        self.shard = Shard(self.config, self.transactions.verify)
+        self.shard = Shard(self.config)
         self.log: list[tuple[StoredRecord | bool, int, int]] = []  # a record or an end, its producer id and epoch
         self.now_ms = 0
         self.actors: dict[str, RequestActor] = {}
@@ -127,7 +129,7 @@ class ScenarioRun:
 
     def _loaded(self) -> Shard:
         """The state that a failover would load."""
-        shard = Shard(self.config, self.transactions.verify)
+        shard = Shard(self.config)
         for entry, producer_id, epoch in self.log:
             if isinstance(entry, StoredRecord):
                 shard.load(entry.key, entry.value, self.now_ms, producer_id, epoch)
@@ -148,7 +150,13 @@ class ScenarioRun:
         self.ledger.requested(token)
         client = options.get("client", who)
         ctx = self._context(token, client, int(options.get("version", version)), actor.instance or client)
-        self._drive(self.shard.decide(command, ctx))
+        try:
+            if isinstance(command, TxnOffsetCommitRequest):
+                self.transactions.verify(command, ctx.api_version)
+        except Refusal as refusal:
+            self._respond(Reply(token, refuse(command, refusal.code, refusal.message)))
+        else:
+            self._drive(self.shard.decide(command, ctx))
 
     def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
         # Ids are numbered per client, so that traces read well: a-1, a-2.

@@ -11,7 +11,6 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.broker.storage.topic import check_name
-from coterie.broker.transactions.lone_coordinator import TransactionCoordinator
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
@@ -31,7 +30,7 @@ from coterie.wire.messages.transactions.describe_transactions import (
 from coterie.wire.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
+    pass
 
 
 def handle_describe_producers(
@@ -94,7 +93,7 @@ def _describe_transactions(broker: TransactionServices, request: DescribeTransac
 
 def _transaction(broker: TransactionServices, transactional_id: str) -> DescribedTransaction:
     try:
-        return describe_transaction(_views(broker).transaction(transactional_id))
+        return describe_transaction(broker.transactions.transaction(transactional_id))
     except Refusal as refusal:
         return DescribedTransaction(refusal.code, transactional_id)
 
@@ -106,7 +105,7 @@ def handle_list_transactions(
     response."""
     try:
         matches = _matcher(request.transactional_id_pattern)
-        transactions = _views(broker).every_transaction()
+        transactions = broker.transactions.every_transaction()
     except Refusal as refusal:
         return ListTransactionsResponse(error_code=refusal.code)
     listed = list_transactions(
@@ -119,12 +118,6 @@ def handle_list_transactions(
     )
     unknown = [state for state in dict.fromkeys(request.state_filters) if state not in KNOWN_STATES]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=list(listed))
-
-
-def _views(broker: TransactionServices) -> TransactionCoordinator | ClusterTransactions:
-    """The coordinator of this broker."""
-    requests = broker.transaction_requests
-    return broker.transactions if requests is None else requests.coordinator
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool]:

@@ -17,8 +17,7 @@ from coterie.broker.requests.turns import Work
 from coterie.broker.storage.replica_effects import AppendToken
 from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
-from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
-from coterie.coordinator.transactions.verification import needs_verification
+from coterie.coordinator.transactions.steps import PRODUCE_V2_FROM
 from coterie.log.appended import Appended
 from coterie.log.aside import Aside, resumable
 from coterie.log.partition_log import PartitionLog
@@ -56,7 +55,7 @@ _WITHOUT_START_OFFSET = frozenset(
 def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> Message | Pending | None:
     """None with acks=0; Pending where a sync, replicas or the coordinator of a transaction are waited for. Raises CannotRespond
     for a failure with acks=0."""
-    if request.transactional_id is None or broker.verified_requests is None:
+    if request.transactional_id is None:
         return _carry_out(broker, request, call, NO_CHECKS)
     return broker.verified_requests.produce(
         request, call.api_version, lambda checks: _carry_out(broker, request, call, checks)
@@ -231,21 +230,11 @@ class _Produce:
         return partition.in_cluster and partition.topic == JOURNAL_TOPIC and self.call.client_id == JOURNAL_CLIENT_ID
 
     def _check_transaction(self, header: BatchHeader, partition: Partition) -> None:
-        """Transactional records need an open transaction that has their partition, which this adds for a producer of the
-        newest versions (KIP-890). Raises Refusal."""
-        key = partition.topic, partition.index
-        if self.broker.topics.in_cluster:
-            if key not in self.checks:
-                raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.checks[key].check_coordinator()
-            return
-        transactional_id, transactions = self.request.transactional_id, self.broker.transactions
-        assert transactional_id is not None, "records of a transaction came without its id"
-        abortable = self.call.api_version >= PRODUCE_ABORTABLE_FROM
-        claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        if needs_verification(partition.log, claim):
-            partition.log.producers.note_unverified(header)
-            transactions.verify_records(transactional_id, claim, key, adds=self.call.api_version >= PRODUCE_V2_FROM)
+        """Transactional records need an open transaction that has their partition. Raises Refusal."""
+        check = self.checks.get((partition.topic, partition.index))
+        if check is None:
+            raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        check.check_coordinator()
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:

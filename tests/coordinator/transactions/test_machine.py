@@ -1,4 +1,4 @@
-"""The transactional ids of a partition in a cluster, by the names of Kafka's TransactionCoordinatorTest,
+"""The transactional ids of a partition, by the names of Kafka's TransactionCoordinatorTest,
 TransactionStateManagerTest and TransactionMarkerChannelManagerTest."""
 
 from __future__ import annotations
@@ -7,14 +7,14 @@ from itertools import count
 
 import pytest
 
-from coterie.coordinator.transactions.replicated import (
+from coterie.coordinator.transactions.machine import (
     AddToTransaction,
     EndTransaction,
     InitProducer,
     KeepState,
-    ReplicatedTransactions,
     TransactionCommand,
     TransactionEffect,
+    TransactionMachine,
     TransactionResult,
     WriteMarkers,
 )
@@ -31,7 +31,7 @@ class Shard:
     """A shard whose states are kept when the test says so; ``waiting``: those that are not, in their order."""
 
     def __init__(self, version: int = 2) -> None:
-        self.states = ReplicatedTransactions(MAX_MS, count(100).__next__, lambda: version)
+        self.states = TransactionMachine(MAX_MS, count(100).__next__, lambda: version)
         self.now_ms = 0
         self.waiting: list[Transaction] = []
         self.responses: list[TransactionResult] = []
