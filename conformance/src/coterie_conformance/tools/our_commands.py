@@ -105,6 +105,7 @@ COMMANDS: tuple[CommandCase, ...] = (
     CommandCase("groups reset shop --topic orders --to 2026-01-01T00:00", r"(?m)^orders +2 +0 +\d+ *$"),
     CommandCase("groups reset shop --as-of 2999-01-01T00:00", r"(?m)^orders +1 +\d+ +0 *$"),
     CommandCase("groups reset nobody --as-of 2026-01-01T00:00", "nobody had committed nothing by then"),
+    CommandCase("groups delete-offsets shop --topic orders --dry-run", r"(?m)^orders +0 +\d+ *$"),
     CommandCase(
         "topics grow orders --partitions 4", "^orders has 4 partitions$", since="1.0", refusal=NEEDS_CREATE_PARTITIONS
     ),

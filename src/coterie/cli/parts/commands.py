@@ -26,7 +26,8 @@ class CommandGroup(click.Group):
         if args and args[0] not in names and not args[0].startswith("-"):
             from difflib import get_close_matches  # a millisecond of each start
 
-            close = get_close_matches(args[0], names, n=1) or [name for name in names if args[0].startswith(name)]
+            begun = sorted((name for name in names if args[0].startswith(name)), key=len, reverse=True)
+            close = begun or get_close_matches(args[0], names, n=1)
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names)}."
             ctx.fail(f"{ctx.command_path} has no command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
