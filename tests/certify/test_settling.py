@@ -13,6 +13,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call, CannotRespond
+from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.certify import side as side_module
 from coterie.certify.question import Question, Story
@@ -33,11 +34,11 @@ def _late(api_key: int, show_before: Any, after: int = 0) -> tuple[dict[int, Han
     requests = [0]
 
     def handle(broker: Services, request: Any, call: Call) -> Any:
-        response = HANDLERS[api_key](broker, request, call)
+        handled = HANDLERS[api_key](broker, request, call)
         requests[0] += 1
         if after < requests[0] <= after + LATE:
-            show_before(response)
-        return response
+            show_before(handled.response if isinstance(handled, Pending) else handled)
+        return handled
 
     return {api_key: handle}, requests
 

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from coterie.client.share.consumer import ShareConsumer
     from coterie.consuming.record import ShareRecord
     from coterie.consuming.sharing.acknowledgements import AcknowledgeType
+    from coterie.text.phrase import Phrase
 
 # Imported at their first use: a process that needs errors and records alone, as those of a Spark job do, starts sooner.
 _NAMES = {
@@ -144,6 +145,7 @@ _NAMES = {
     "coterie.client.share.consumer": "ShareConsumer",
     "coterie.consuming.record": "ShareRecord",
     "coterie.consuming.sharing.acknowledgements": "AcknowledgeType",
+    "coterie.text.phrase": "Phrase",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -235,6 +237,7 @@ __all__ = [
     "RecordDeserializationError",
     "RecordMetadata",
     "RejoinNeededError",
+    "Phrase",
     "PushedMetric",
     "ReservedMemberId",
     "RetriableError",

