@@ -12,7 +12,9 @@ import pytest
 from coterie.broker.storage.topic import Partition
 from coterie.client import (
     CommitFailedError,
+    Consumer,
     ConsumerInterceptor,
+    FencedInstanceIdError,
     KafkaError,
     LogTruncationError,
     OffsetAndMetadata,
@@ -249,6 +251,24 @@ async def test_fencing_is_raised_again_and_again(broker: LocalBroker) -> None:
             with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
                 await one.commit_async({T0: 1})
         assert broker.requested("OffsetCommit") == 1, "not asked again"
+        for _ in range(2):
+            with pytest.raises(FencedInstanceIdError):
+                await one.poll(0)
+
+
+async def test_a_poll_raises_that_an_automatic_commit_was_fenced(broker: LocalBroker) -> None:
+    """It went on reading and committed nothing any more, without a sign (seed 4273 of the stories). As in Java,
+    ConsumerCoordinator.invokeCompletedOffsetCommitCallbacks raises."""
+    own: dict[str, Any] = {"enable_auto_commit": True, "auto_commit_interval_ms": 10}
+    async with await settled(member(broker, group_instance_id="i", **own), 2) as one:
+        broker.fail("OffsetCommit", ErrorCode.FENCED_INSTANCE_ID)
+        with pytest.raises(FencedInstanceIdError):
+            await poll_on(one)
+
+
+async def poll_on(consumer: Consumer[Any, Any]) -> None:
+    while True:
+        await consumer.poll(50)
 
 
 async def test_a_thousand_commits_fail_once_each_with_their_coordinator(broker: LocalBroker) -> None:

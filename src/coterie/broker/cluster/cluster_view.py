@@ -87,6 +87,12 @@ class ClusterView:
             self.offline.pop(partition, None)
         self.on_forget(gone)
 
+    def has_whole(self, topic: Topic) -> bool:
+        """Whether the topic has all partitions that the controller has announced. Before, it has the replicas that LeaderAndIsr
+        has put here, or waits for its settings: a client that saw these alone would share out a part of the topic."""
+        name, count = topic.name, len(topic.partitions)
+        return self.is_alone or ((name, 0) in self.states and (name, count) not in self.states)
+
     def leader_address(self, partition: TopicPartition) -> tuple[str, int] | None:
         """Where clients reach the leader; None while there is none."""
         live = self.live.get(self.states.get(partition, _UNKNOWN).leader)

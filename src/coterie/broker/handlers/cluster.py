@@ -113,7 +113,8 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
     if wanted_topics is None:
         wanted, topics = list(broker.topics.by_name.values()), list[MetadataResponseTopic]()
         for topic in wanted:
-            topics.append(_topic_metadata(broker, topic, call.api_version))
+            if broker.cluster.has_whole(topic):
+                topics.append(_topic_metadata(broker, topic, call.api_version))
             yield
     else:
         # As in Kafka the response has each topic once, however often the request names it.
@@ -181,12 +182,12 @@ def _requested_topic(
 ) -> MetadataResponseTopic:
     if requested.topic_id != NULL_UUID:
         topic = broker.topics.by_id.get(requested.topic_id)
-        if topic is None:
+        if topic is None or not broker.cluster.has_whole(topic):
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
         return _topic_metadata(broker, topic, api_version)
     name = requested.name or ""
     topic = broker.topics.by_name.get(name)
-    if topic is not None:
+    if topic is not None and broker.cluster.has_whole(topic):
         return _topic_metadata(broker, topic, api_version)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(refused.get(name, unknown), name)

@@ -7,12 +7,13 @@ import contextlib
 from collections.abc import Callable
 
 from coterie.client.consumer.committer import Committer
-from coterie.client.errors import KafkaError
+from coterie.client.errors import KafkaError, check
 from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.consuming.commits.auto_commit import AutoCommitSchedule
 from coterie.consuming.commits.commits import CommitEnded
+from coterie.wire.errors import ErrorCode
 
 SOONEST_S = 0.05  # how long a poll sleeps at least between two looks at a commit that is overdue
 
@@ -44,6 +45,12 @@ class AutoCommit:
     def if_due(self) -> None:
         """Begins the commit that is due; a failed one is made up for by the next."""
         self._follow(self._schedule.poll(self._consumed, now_ms()))
+
+    def raise_if_fenced(self) -> None:
+        """Raises FencedInstanceIdError after an asynchronous or automatic commit that was, as Java's consumer does in each
+        poll."""
+        if self._committer.machine.is_fenced:
+            check(ErrorCode.FENCED_INSTANCE_ID)
 
     def give_up(self) -> None:
         """Begins a commit before another assignment replaces this one."""

@@ -71,6 +71,7 @@ class PollLoop:
                     self.membership.polled()
                     await self._callbacks.run(self.membership)
                     _raise_complaint(self.membership)
+                self._auto_commit.raise_if_fenced()
                 self._auto_commit.if_due()
                 self._look_positions_up()
                 if self._fetcher.error is not None:

@@ -94,7 +94,7 @@ class Commits:
     _requests: dict[int, _Sent] = field(default_factory=dict)
     _deadlines_ms: dict[int, float] = field(default_factory=dict)  # of synchronous commits
     _is_looking_up: bool = False
-    _is_fenced: bool = False
+    is_fenced: bool = False  # by an asynchronous commit: another process has the group.instance.id
     _effects: list[CommitEffect] = field(default_factory=list)
 
     # -- inputs -------------------------------------------------------------------------------------------------------
@@ -170,8 +170,8 @@ class Commits:
             self.known.forget_coordinator(self.group_id, GROUP)
         commit = self._under_way.pop(token, None)
         if commit is not None:
-            if what == Verdict.GIVE_UP and code == ErrorCode.FENCED_INSTANCE_ID:
-                self._is_fenced = True
+            if what == Verdict.GIVE_UP and code == ErrorCode.FENCED_INSTANCE_ID and not commit.is_sync:
+                self.is_fenced = True
             is_unknown = what == Verdict.COMMIT_FAILED and sent.identity[1] < 0
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else code
             of_call = call_verdict(what, code, commit.purpose)
@@ -228,7 +228,7 @@ class Commits:
         """How the commit ends without a request; None: it may be sent."""
         if not commit.offsets:
             return Verdict.DONE, ErrorCode.NONE
-        if self._is_fenced and not commit.is_sync:
+        if self.is_fenced and not commit.is_sync:
             return Verdict.GIVE_UP, ErrorCode.FENCED_INSTANCE_ID
         may = Verdict.DONE if self.member is None else may_commit(self.member)
         if may == Verdict.DONE:

@@ -46,7 +46,9 @@ def _describe(broker: TopicServices, request: DescribeTopicPartitionsRequest) ->
             break
         yield
         topic = broker.topics.by_name.get(name)
-        if topic is None:
+        if topic is None or not broker.cluster.has_whole(topic):
+            if not requested:
+                continue
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
             response.topics.append(
                 DescribeTopicPartitionsResponseTopic(code, name, topic_authorized_operations=TOPIC_OPERATIONS)
