@@ -147,8 +147,8 @@ type FailOptions struct {
 	ClientID string
 }
 
-// Fail: The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name,
-// and not carried out.
+// Fail: The next so many requests of that API receive that code, such as ErrorCode.NOT_COORDINATOR or its name, and not
+// carried out.
 func (b *Broker) Fail(api string, code string, options *FailOptions) (Rule, error) {
 	arguments := map[string]any{"api": api, "code": code}
 	if options != nil {
@@ -266,7 +266,7 @@ type LoseResponseOptions struct {
 	ClientID string
 }
 
-// LoseResponse: The next so many requests of that API are carried out, and never answered.
+// LoseResponse: The next so many requests of that API are carried out, and their responses never sent.
 func (b *Broker) LoseResponse(api string, options *LoseResponseOptions) (Rule, error) {
 	arguments := map[string]any{"api": api}
 	if options != nil {

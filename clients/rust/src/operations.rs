@@ -253,8 +253,8 @@ impl Broker {
         self.call("explain", given)
     }
 
-    /// The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name,
-    /// and not carried out.
+    /// The next so many requests of that API receive that code, such as ErrorCode.NOT_COORDINATOR or its name, and not
+    /// carried out.
     pub fn fail(&self, api: &str, code: &str, options: &FailOptions) -> Result<Rule, Error> {
         let mut given = json!({"api": api, "code": code});
         add(&mut given, options);
@@ -315,7 +315,7 @@ impl Broker {
         self.call("leader_of", given)
     }
 
-    /// The next so many requests of that API are carried out, and never answered.
+    /// The next so many requests of that API are carried out, and their responses never sent.
     pub fn lose_response(&self, api: &str, options: &LoseResponseOptions) -> Result<Rule, Error> {
         let mut given = json!({"api": api});
         add(&mut given, options);

@@ -79,8 +79,8 @@ export abstract class Operations {
   }
 
   /**
-   * The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name,
-   * and not carried out.
+   * The next so many requests of that API receive that code, such as ErrorCode.NOT_COORDINATOR or its name, and not
+   * carried out.
    */
   async fail(api: string, code: string, options: { times?: number; group?: string; clientId?: string } = {}): Promise<Rule> {
     return (await this.call("fail", { api: api, code: code, times: options.times, group: options.group, client_id: options.clientId })) as Rule;
@@ -145,7 +145,7 @@ export abstract class Operations {
   }
 
   /**
-   * The next so many requests of that API are carried out, and never answered.
+   * The next so many requests of that API are carried out, and their responses never sent.
    */
   async loseResponse(api: string, options: { times?: number; group?: string; clientId?: string } = {}): Promise<Rule> {
     return (await this.call("lose_response", { api: api, times: options.times, group: options.group, client_id: options.clientId })) as Rule;

@@ -273,6 +273,8 @@ ELSEWHERE = {
     "deliveries of a record in a share group; a group may set up to `group.share.max.delivery.count.limit`": "a count",
     "file descriptors": "descriptors",
     "lines of one kind about clients in the log": "lines",
+    "lines in the log about denials of one principal in a minute": "lines",
+    "rulings by ACLs that are kept, of principals and names of up to 512 characters": "some 2 kB each at most",
 }
 
 

@@ -156,8 +156,8 @@ public abstract class Operations extends Values {
     }
 
     /**
-     * The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name,
-     * and not carried out.
+     * The next so many requests of that API receive that code, such as ErrorCode.NOT_COORDINATOR or its name, and not
+     * carried out.
      *
      * <p>Null is the default of times, group, clientId.
      */
@@ -171,7 +171,7 @@ public abstract class Operations extends Values {
         return call("fail", given, new TypeReference<Rule>() {});
     }
 
-    /** The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name, and not carried out. */
+    /** The next so many requests of that API receive that code, such as ErrorCode.NOT_COORDINATOR or its name, and not carried out. */
     public Rule fail(String api, String code) {
         return fail(api, code, null, null, null);
     }
@@ -284,7 +284,7 @@ public abstract class Operations extends Values {
     }
 
     /**
-     * The next so many requests of that API are carried out, and never answered.
+     * The next so many requests of that API are carried out, and their responses never sent.
      *
      * <p>Null is the default of times, group, clientId.
      */
@@ -297,7 +297,7 @@ public abstract class Operations extends Values {
         return call("lose_response", given, new TypeReference<Rule>() {});
     }
 
-    /** The next so many requests of that API are carried out, and never answered. */
+    /** The next so many requests of that API are carried out, and their responses never sent. */
     public Rule loseResponse(String api) {
         return loseResponse(api, null, null, null);
     }
