@@ -399,3 +399,24 @@ def test_a_log_remembers_its_transactions(clean: bool) -> None:
     again.append_own(end_of_transaction(2, 0, False, 0, 1), 1)
     assert again.last_stable_offset == again.end_offset == 6
     assert [a.producer_id for a in again.transactions.aborted_between(1, 2)] == [1, 2]
+
+
+async def test_the_markers_of_a_broker_alone_fence_no_other_of_its_own(broker: LocalBroker) -> None:
+    """Seed 20310 of the stories: a power cut took the leader epoch under which a marker had been written, and the next marker
+    was taken for that of a former coordinator: its transaction never ended."""
+    transactions = broker.broker.transactions
+
+    def load_in_epoch_3() -> None:
+        for hosted in transactions._hosted.values():
+            hosted.partition.log.begin_epoch(3)
+            transactions._resign(hosted)
+        transactions.start(lambda: None)
+
+    async with producer(broker) as one:
+        await one.init_transactions()
+        broker._call(load_in_epoch_3)
+        one.begin_transaction()
+        await (await one.send("t", b"a", partition=0))
+        await one.commit_transaction()
+    log = broker.broker.topics.partition("t", 0).log
+    assert {written.coordinator_epoch for written in log.producers.by_id.values()} == {0}

@@ -144,7 +144,7 @@ class TransactionCoordinator:
         topic = self._topics.transactions_topic()
         for partition in topic.partitions:
             hosted = self._hosted[partition.index] = HostedTransactions(partition, self._new_shard())
-            hosted.resigned, hosted.epoch = False, partition.leader_epoch
+            hosted.resigned, hosted.epoch = False, self._epoch_of(partition)
             for _ in self._loading.load(hosted):
                 pass
         return topic
@@ -157,10 +157,15 @@ class TransactionCoordinator:
         if not partition.is_led:
             self._resign(hosted)
         elif hosted.resigned:
-            hosted.shard, hosted.resigned, hosted.epoch = self._new_shard(), False, partition.leader_epoch
+            hosted.shard, hosted.resigned, hosted.epoch = self._new_shard(), False, self._epoch_of(partition)
             self._loading.add([hosted])
         else:
-            hosted.epoch = partition.leader_epoch
+            hosted.epoch = self._epoch_of(partition)
+
+    def _epoch_of(self, partition: Partition) -> int:
+        """Of a broker alone 0 for ever: its leader epoch may fall behind that of its markers when a power cut takes what was
+        not synced, and no other coordinator is to be fenced."""
+        return 0 if self._view.is_alone else partition.leader_epoch
 
     def _new_shard(self) -> TransactionMachine:
         own = self._settings.current
