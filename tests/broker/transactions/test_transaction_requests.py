@@ -11,11 +11,12 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.storage.topic import Topic
 from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.errors import error_of
+from coterie.wire.errors import Refusal, error_of
 from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -174,6 +175,24 @@ async def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path:
             assert partition.log.last_stable_offset == partition.log.end_offset
         client.writer.close()
         await again.stop()
+
+
+async def test_offsets_whose_topic_cannot_be_created_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had closed the connection."""
+    broker = Broker(BrokerSettings(FAST), tmp_path)
+    client = Client(*await asyncio.open_connection(*await broker.start("127.0.0.1", 0)))
+    broker.topics.create("t", 1)
+
+    def refused() -> Topic:
+        raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    monkeypatch.setattr(broker.topics, "offsets_topic", refused)
+    response = await client.ask(offsets("x", (7, 0)), TxnOffsetCommitResponse, 3)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    client.writer.close()
+    await broker.stop()
 
 
 async def unstable(client: Client) -> bool:

@@ -1,10 +1,10 @@
-"""The rows of AddPartitionsToTxn: all partitions of a transaction are added, or none."""
+"""The partitions of a transaction as requests name them: the rows of AddPartitionsToTxn, where all are added or none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coterie.broker.storage.topic import INTERNAL_TOPICS
+from coterie.broker.storage.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.state import TopicPartition
 from coterie.wire.errors import ErrorCode, Refusal
@@ -42,6 +42,12 @@ def exists(topics: Topics, partition: TopicPartition) -> bool:
     except Refusal:
         return False
     return True
+
+
+def known_offsets_topic(topics: Topics) -> Topic | None:
+    """`__consumer_offsets`: of a broker alone created at first use, in a cluster None until the controller has created it.
+    Raises Refusal."""
+    return topics.by_name.get(OFFSETS_TOPIC) if topics.in_cluster else topics.offsets_topic()
 
 
 def rows(

@@ -144,7 +144,7 @@ class TransactionCoordinator:
         topic = self._topics.transactions_topic()
         for partition in topic.partitions:
             hosted = self._hosted[partition.index] = HostedTransactions(partition, self._new_shard())
-            hosted.resigned, hosted.epoch = False, self._epoch_of(partition)
+            self._elect(hosted)
             for _ in self._loading.load(hosted):
                 pass
         return topic
@@ -157,10 +157,13 @@ class TransactionCoordinator:
         if not partition.is_led:
             self._resign(hosted)
         elif hosted.resigned:
-            hosted.shard, hosted.resigned, hosted.epoch = self._new_shard(), False, self._epoch_of(partition)
+            self._elect(hosted)
             self._loading.add([hosted])
         else:
             hosted.epoch = self._epoch_of(partition)
+
+    def _elect(self, hosted: HostedTransactions) -> None:
+        hosted.shard, hosted.resigned, hosted.epoch = self._new_shard(), False, self._epoch_of(hosted.partition)
 
     def _epoch_of(self, partition: Partition) -> int:
         """Of a broker alone 0 for ever: its leader epoch may fall behind that of its markers when a power cut takes what was

@@ -140,10 +140,8 @@ class TransactionRequests:
     def add_offsets(self, request: AddOffsetsToTxnRequest, version: int) -> Pending:
         """Carries out AddOffsetsToTxn; returns its response."""
         pending = Pending()
-        topic = self._topics.by_name.get(OFFSETS_TOPIC)
         try:
-            if not self._topics.in_cluster:
-                topic = self._topics.offsets_topic()
+            topic = added_partitions.known_offsets_topic(self._topics)
             if topic is None:
                 raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator of the group is there yet")
         except Refusal as refusal:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from coterie.broker.requests.pending import CheckAppend, Pending
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, Topic
 from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.added_partitions import known_offsets_topic
 from coterie.broker.transactions.transaction_verification import (
     Codes,
     PartOfTransaction,
@@ -138,15 +139,18 @@ class VerifiedRequests:
         """``submit`` has the group's coordinator carry the request out, with a check that comes last, when the group has
         accepted the offsets and enough replicas are in sync (CoordinatorPartitionWriter.append). It refuses a group without a
         name."""
-        topic = self._topics.by_name.get(OFFSETS_TOPIC)
-        if topic is None and not self._topics.in_cluster:
-            topic = self._topics.offsets_topic()
-        index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
-        claim = offsets_claim(request, version)
-        if not request.group_id or self._verification is None or topic is None or not topic.partitions[index].is_led:
-            return submit(None)
-        pending, partition = Pending(), topic.partitions[index]
+        pending, claim = Pending(), offsets_claim(request, version)
         try:
+            topic = known_offsets_topic(self._topics)
+            index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
+            if (
+                not request.group_id
+                or self._verification is None
+                or topic is None
+                or not topic.partitions[index].is_led
+            ):
+                return submit(None)
+            partition = topic.partitions[index]
             if not needs_verification(partition.log, claim):
                 return submit(None)
         except Refusal as refusal:
