@@ -136,6 +136,10 @@ async def copy(work: StoryWork, name: str, plan: StoryPlan, settings: dict[str, 
                     polled = await consumer.poll(500)
                     if polled:
                         await _copy_batch(work, name, producer, consumer, polled, rng, plan.copying_s)
+                    elif work.finishing and not plan.synced:
+                        # A power cut may have lost the commit of a transaction whose records were copied: no other
+                        # record need follow that would take the group to the position of its member.
+                        await consumer.commit()
         except TransactionAborted:
             continue
         except KafkaError as error:
