@@ -64,7 +64,8 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         self.set_task_factory(_new_task)  # type: ignore[arg-type]
 
     def run_while_not(self, done: Callable[[], bool]) -> None:
-        """As `run_forever`, until ``done`` is true after a turn, or the loop is stopped."""
+        """As `run_forever`, until ``done`` is true, or the loop is stopped. ``done`` is called when nothing is left to run
+        before time moves on."""
         self._is_enough = done
         try:
             self.run_forever()
@@ -122,7 +123,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
                 process = handle._context.get(CURRENT)
                 if process is None or process.state is ProcessState.RUNNING or process.takes(handle):
                     handle._run()
-        if self._is_enough():
+        if not ready and self._is_enough():
             self.stop()
 
     def _move_on(self) -> None:

@@ -111,7 +111,7 @@ class Simulation:
         self.run(_sleep(seconds), seconds + 1.0)
 
     def until(self, done: Callable[[], T], wanted: str, timeout_s: float = LIMIT_S) -> T:
-        """Lets time pass until ``done``, called after each turn of the loop, returns something true; returns that. Raises
+        """Lets time pass until ``done``, called before each step of it, returns something true; returns that. Raises
         TimeoutError "WANTED after N s", and SimulationError."""
         result: list[T] = []
 
