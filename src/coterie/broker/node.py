@@ -36,6 +36,7 @@ from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.broker.share.archived_records import archived_lines, buried_line
 from coterie.broker.share.dead_letter_queue import LetterServices
 from coterie.broker.share.share_hosting import ShareHosting
+from coterie.broker.share.share_sessions import SessionKey
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
 from coterie.broker.storage.flusher import Flusher, SyncFiles
@@ -166,8 +167,8 @@ class BrokerNode:
             self.groups.transactions = self.transactions
 
     def _records_archived(self, group_id: str, partition: Partition, ended: Sequence[Ended]) -> None:
-        now_ms = self.clock.now_ms()
-        self.groups.journal.add(archived_lines(group_id, partition.topic, partition.index, ended, now_ms))
+        source, client_id = (partition.topic, partition.index), partial(self._client_id, group_id)
+        self.groups.journal.add(archived_lines(group_id, source, ended, client_id, self.clock.now_ms()))
 
     def _records_buried(
         self, group_id: str, partition: Partition, records: DeadRecords, topic: str, problem: str
@@ -175,7 +176,11 @@ class BrokerNode:
         source = partition.topic, partition.index
         if problem:
             self.log_lines.warning("a record of group %s has no dead letter: %s", group_id, problem)
-        self.groups.journal.add([buried_line(group_id, source, records, topic, problem, self.clock.now_ms())])
+        client_id, burial = partial(self._client_id, group_id), (topic, problem)
+        self.groups.journal.add([buried_line(group_id, source, records, client_id, burial, self.clock.now_ms())])
+
+    def _client_id(self, group_id: str, member_id: str) -> str:
+        return self.share.sessions.client_id(SessionKey(group_id, member_id))
 
     def _topics_deleted(self, topics: list[Topic]) -> None:
         self.groups.topics_deleted(topics)

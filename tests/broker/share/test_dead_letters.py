@@ -94,7 +94,7 @@ def test_a_rejected_record_is_a_letter_with_its_context() -> None:
             ("__dlq.errors.message", b"Offset rejected by client."),
         )
         assert start_offset(share) == 1
-        text = "record 0 of orders-0 was delivered once, last to c1, and is in the dead letter topic dlq.orders"
+        text = "record 0 of orders-0 was delivered once, last to raw (c1), and is in the dead letter topic dlq.orders"
         assert reasons(share) == [f"a member rejected records ({text})"]
 
     in_share_world(story, records=2)

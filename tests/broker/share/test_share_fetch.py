@@ -286,7 +286,7 @@ def test_the_delivery_limit_archives() -> None:
             partitions = []
         assert await member.acquired() == []
         (line,) = [line for line in share.broker.journal if line.event == "records_archived"]
-        text = "record 0 of orders-0 was delivered 5 times, last to c1, and is archived"
+        text = "record 0 of orders-0 was delivered 5 times, last to raw (c1), and is archived"
         assert (line.member, line.why()) == ("c1", f"no delivery is left ({text})")
 
     in_share_world(story, records=1)

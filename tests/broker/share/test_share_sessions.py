@@ -206,3 +206,19 @@ def test_each_request_begins_with_another_partition() -> None:
     three = [FOO_0, FOO_1, BAR_0]
     at = {epoch: three.index(rotated_partitions(three, epoch)[0]) for epoch in (1, 5, 2**31 - 1, 3, FIRST, LAST)}
     assert at == {1: 1, 5: 2, 2**31 - 1: 1, 3: 0, FIRST: 0, LAST: 0}
+
+
+def test_the_client_id_of_a_member_outlives_its_session() -> None:
+    """The last delivery of its records ends after it; as many departed members are remembered as there are slots."""
+    listener, where = Listener(2), [connection() for _ in range(3)]
+    for key, each in zip((A, B), where, strict=False):
+        listener.sessions.begin(key, FIRST, [FOO_0], (), each, f"app-{key.member_id}")
+    assert [listener.sessions.client_id(key) for key in (A, B, C)] == ["app-a", "app-b", ""]
+    close(where[0])
+    listener.sessions.remove(B)
+    assert [listener.sessions.client_id(key) for key in (A, B)] == ["app-a", "app-b"]
+    listener.sessions.begin(C, FIRST, [FOO_0], (), where[2], "app-c")
+    listener.sessions.remove(C)
+    assert [listener.sessions.client_id(key) for key in (A, B, C)] == ["", "app-b", "app-c"]
+    listener.sessions.begin(A, FIRST, [FOO_0], (), where[0], "another")
+    assert listener.sessions.client_id(A) == "another"

@@ -80,6 +80,18 @@ def test_a_stopped_fetch_responds_no_more() -> None:
     assert pending.response is None
 
 
+def test_an_append_while_fetches_are_called() -> None:
+    """testToCompleteAnAlreadyCompletedFuture: what the first response brings about appends twice. The second fetch ends by the
+    first of these, and is called once more for the append that ended the first fetch: there are records, and it is over"""
+    broker = shared()
+    first, second = (broker.fetch(member, 0, max_wait_ms=100) for member in ("c1", "c2"))
+    broker.advance(0)
+    first.notify = lambda: broker.produce(1, 1)
+    broker.produce(1)
+    broker.advance(10)
+    assert [acquired(rows_of_response(f.response)[0]) for f in (first, second)] == [[(0, 0, 1)], [(1, 1, 1)]]
+
+
 @pytest.mark.parametrize("max_records", [0, 500])
 def test_no_records_are_requested(max_records: int) -> None:
     """testReplicaManagerFetchShouldNotProceed, testReplicaManagerFetchShouldProceed: the state is not even read"""

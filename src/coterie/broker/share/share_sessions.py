@@ -46,6 +46,7 @@ class ShareSession:
     key: SessionKey
     connection: ClientConnection
     partitions: dict[tuple[bytes, int], SharedPartition]
+    client_id: str = ""
     must_respond: set[tuple[bytes, int]] = field(default_factory=set)
     epoch: int = next_epoch(INITIAL_EPOCH)
 
@@ -88,6 +89,7 @@ class ShareSessions:
     on_empty: Callable[[str], None] = lambda group_id: None
     _sessions: dict[SessionKey, ShareSession] = field(default_factory=dict)
     _of_connection: dict[int, SessionKey] = field(default_factory=dict)
+    _departed: dict[SessionKey, str] = field(default_factory=dict)  # client ids, of as many members as there are slots
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -103,6 +105,7 @@ class ShareSessions:
         named: list[SharedPartition],
         forgotten: Iterable[tuple[bytes, int]],
         connection: ClientConnection,
+        client_id: str = "",
     ) -> ShareFetchContext:
         """What a ShareFetch fetches. Raises Refusal SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or
         SHARE_SESSION_LIMIT_REACHED."""
@@ -114,7 +117,7 @@ class ShareSessions:
             if len(self._sessions) >= self.slots:
                 raise Refusal(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
             partitions = {partition.key: partition for partition in named}
-            self._sessions[key] = ShareSession(key, connection, partitions)
+            self._sessions[key] = ShareSession(key, connection, partitions, client_id)
             self._of_connection[id(connection)] = key
             connection.on_closed = self._closed
             return ShareFetchContext(list(partitions.values()), epoch)
@@ -134,12 +137,23 @@ class ShareSessions:
 
     def remove(self, key: SessionKey) -> ShareSession | None:
         """Ends a session; returns it."""
-        return self._sessions.pop(key, None)
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            self._departed[key] = session.client_id
+            if len(self._departed) > self.slots:
+                del self._departed[next(iter(self._departed))]
+        return session
+
+    def client_id(self, key: SessionKey) -> str:
+        """The client id of a member, also soon after its session; "" where it is not known."""
+        session = self._sessions.get(key)
+        return self._departed.get(key, "") if session is None else session.client_id
 
     def clear(self) -> None:
         """Ends all sessions."""
         self._sessions.clear()
         self._of_connection.clear()
+        self._departed.clear()
 
     def _existing(self, key: SessionKey) -> ShareSession:
         session = self._sessions.get(key)
@@ -160,6 +174,6 @@ class ShareSessions:
         session = self._sessions.get(key)
         if session is not None and session.connection is connection:
             self.on_lost(key)
-            self._sessions.pop(key, None)
+            self.remove(key)
         if not any(other.group_id == key.group_id for other in self._sessions):
             self.on_empty(key.group_id)

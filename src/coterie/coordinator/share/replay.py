@@ -73,7 +73,7 @@ def _target_epoch_stored(group: ShareGroup, event: s.ShareTargetEpochStored) -> 
 
 
 def _target_epoch_removed(group: ShareGroup, event: s.ShareTargetEpochRemoved) -> None:
-    group.assignment_epoch = NO_ASSIGNMENT_EPOCH
+    group.assignment_epoch, group.assignment_timestamp_ms = NO_ASSIGNMENT_EPOCH, 0
 
 
 def _target_stored(group: ShareGroup, event: s.ShareTargetStored) -> None:

@@ -80,7 +80,7 @@ def _begin(
     ]
     forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
     epoch = request.share_session_epoch
-    return broker.share.sessions.begin(session, epoch, named, forgotten, call.connection)
+    return broker.share.sessions.begin(session, epoch, named, forgotten, call.connection, call.client_id)
 
 
 @dataclass(slots=True)
