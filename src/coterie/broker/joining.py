@@ -159,7 +159,7 @@ def _bind_transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> N
     node.verified_requests = VerifiedRequests(node.topics, verification)
 
     states = PeerRequests(f"broker-{member.config.broker_id}-share-state", timeout_ms, address, dial)
-    node.share_persister.peers = states
+    node.share_persister.peers = node.share_ends.peers = states
     letters = PeerRequests(f"broker-{member.config.broker_id}-dead-letters", timeout_ms, address, dial)
     node.share.dead_letters.peers = letters
 

@@ -37,6 +37,7 @@ from coterie.broker.share.archived_records import archived_lines, buried_line
 from coterie.broker.share.dead_letter_queue import LetterServices
 from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share.share_sessions import SessionKey
+from coterie.broker.share_state.end_offsets import EndOffsets
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
 from coterie.broker.storage.flusher import Flusher, SyncFiles
@@ -140,6 +141,7 @@ class BrokerNode:
         self.share_persister = SharePersister(
             self.share_coordinator, self.topics, self.cluster, scheduler, self.node_id
         )
+        self.share_ends = EndOffsets(self.topics, self.cluster, scheduler)
         used = self.settings, self.topics, self.cluster, self.clock, scheduler, self.flusher, self.replica_effects
         self.share = ShareHosting(LetterServices(*used), self.features, self.share_persister)
         self.groups.persist = self.share_persister.send

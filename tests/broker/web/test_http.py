@@ -21,9 +21,18 @@ from coterie.broker.broker import Broker
 from coterie.broker.groups.explanation import Progress
 from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.web import handed_groups
+from coterie.broker.web import handed_groups, share_progress
 from coterie.broker.web.http import HttpServer
-from coterie.client import Admin, Consumer, KafkaError, Producer, TopicPartition
+from coterie.client import (
+    AcknowledgeType,
+    Admin,
+    Consumer,
+    KafkaError,
+    Producer,
+    ShareConsumer,
+    ShareRecord,
+    TopicPartition,
+)
 from coterie.records.batch import BatchHeader
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
@@ -97,6 +106,60 @@ def test_metrics_tell_state_lag_and_rebalances() -> None:
         assert samples["coterie_group_state", frozenset({group, ("state", "Empty")})] == 1
         assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "0")})] == 3
         assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "1")})] == 0
+
+    with_http(story)
+
+
+def test_a_share_group_has_its_start_offsets_and_lag() -> None:
+    """Of its partitions, owned or not; records behind the start offset that are done with are no lag."""
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        client = {"bootstrap.servers": server}
+        async with Admin(client) as admin, Producer(client) as producer:
+            await admin.create_topic("t", 2)
+            for partition in (0, 0, 0, 0, 0, 1):
+                await producer.send_and_wait("t", b"v", partition=partition)
+            await admin.alter_share_group_offsets("jobs", {("t", 0): 1, ("t", 1): 1})
+        settings = {"group.id": "jobs", "share.acknowledgement.mode": "explicit", "share.acquire.mode": "record_limit"}
+        async with ShareConsumer(client | settings | {"max.poll.records": 3}) as consumer:
+            consumer.subscribe(["t"])
+            records: list[ShareRecord[Any, Any]] = []
+            while not records:
+                records = [r for partition in (await consumer.poll(1000)).values() for r in partition]
+            assert [r.offset for r in records] == [1, 2, 3]
+            consumer.acknowledge(records[0], AcknowledgeType.RELEASE)
+            for record in records[1:]:
+                consumer.acknowledge(record)
+            await consumer.commit()
+            (row,) = json.loads(await asyncio.to_thread(_get, url + "/groups"))
+            assert (row["type"], row["lag"]) == ("share", 2)
+            document = json.loads(await asyncio.to_thread(_get, url + "/groups/jobs"))
+            assert [(p["partition"], p["committed"], p["lag"]) for p in document["partitions"]] == [
+                (0, 1, 2),
+                (1, 1, 0),
+            ]
+            assert document["lag"] == 2
+            assert document["lag_ms"] > 0
+            samples = _samples((await asyncio.to_thread(_get, url + "/metrics")).decode())
+            where = {("group", "jobs"), ("topic", "t"), ("partition", "0")}
+            assert samples["coterie_group_lag", frozenset(where)] == 2
+            assert samples["coterie_group_stalled", frozenset(where)] == 0
+
+    with_http(story)
+
+
+def test_a_share_group_without_its_coordinator_has_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page waits for the share coordinator for a while, not for ever."""
+    monkeypatch.setattr(share_progress, "WAIT_S", 0.05)
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        async with Admin({"bootstrap.servers": server}) as admin:
+            await admin.create_topic("t", 1)
+            await admin.alter_share_group_offsets("jobs", {("t", 0): 1})
+        broker.share_persister.send = lambda request, responded: None  # type: ignore[method-assign]
+        (row,) = json.loads(await asyncio.to_thread(_get, url + "/groups"))
+        assert (row["group"], row["lag"]) == ("jobs", None)
+        assert json.loads(await asyncio.to_thread(_get, url + "/groups/jobs"))["lag"] is None
 
     with_http(story)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.client import ErrorCode, KafkaError, SharePartitionOffset, TopicPartition
+from coterie.client import Admin, ErrorCode, KafkaError, Producer, SharePartitionOffset, TopicPartition
 from coterie.client.blocking import BlockingAdmin
 from coterie.client.connection.blocking_socket import BrokerSocket
-from coterie.testing import LocalBroker
+from coterie.testing import LocalBroker, simulate
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 GOOD, BAD = TopicPartition("orders", 0), TopicPartition("none", 0)
@@ -68,3 +68,22 @@ def test_a_negative_offset_is_refused_before_anything_is_sent(coterie_broker: Lo
         pytest.raises(ValueError, match="an offset must be from 0"),
     ):
         admin.alter_share_group_offsets(GROUP, {GOOD: -1})
+
+
+def test_each_lag_is_that_of_the_leader() -> None:
+    """Of a cluster whose brokers have a third of the partitions each, and of a partition without a leader."""
+    with simulate(1) as world:
+        broker = world.broker({"default.replication.factor": "1"}, brokers=3)
+
+        async def story() -> None:
+            address = {"bootstrap.servers": broker.bootstrap_servers}
+            async with Admin(address) as admin, Producer(address) as producer:
+                await admin.create_topic("orders", 3)
+                for partition in range(3):
+                    for _ in range(5):
+                        await producer.send_and_wait("orders", b"v", partition=partition)
+                await admin.alter_share_group_offsets(GROUP, {("orders", n): 2 for n in range(3)})
+                offsets = await admin.list_share_group_offsets(GROUP)
+                assert {p.partition: offset.lag for p, offset in offsets.items()} == {0: 3, 1: 3, 2: 3}
+
+        world.run(story())

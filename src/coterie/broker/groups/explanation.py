@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.pushed_metrics import as_json, last_metrics
@@ -34,6 +35,17 @@ from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
 
 NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
 _OF_TASKS = ("active", "standby", "warmup", "restoring")
+
+
+class ShareOffset(NamedTuple):
+    """Where a share group is in a partition, its start offset, and the records from there on that are not done with: None
+    before its first fetch."""
+
+    start: int
+    lag: int | None
+
+
+ShareOffsets = Mapping[TopicPartition, ShareOffset]
 
 
 class Progress:
@@ -77,8 +89,8 @@ def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str
     return explain_group(group, now_ms, config)
 
 
-def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
-    """The explanation of one group as JSON."""
+def explained(sources: GroupSources, group: AnyGroup, shared: ShareOffsets = MappingProxyType({})) -> dict[str, Any]:
+    """The explanation of one group as JSON; without the lag of a share group where ``shared`` is empty."""
     now_ms = sources.clock.now_ms()
     document = state_of(sources.groups, group, now_ms)
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
@@ -93,10 +105,8 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
         member |= NOT_PUSHED | (_pushed(pushing, who, now_ms) if is_alone else {})
         for name in _OF_TASKS:  # a member of a streams group has them
             member.setdefault(name, [])
-    document["partitions"] = partitions_of(sources, group, now_ms)
-    is_shared = isinstance(group, ShareGroup)  # it commits nothing
-    document["lag"] = None if is_shared else total_lag(document["partitions"])
-    document["lag_ms"] = None if is_shared else total_lag_ms(document["partitions"])
+    document["partitions"] = partitions_of(sources, group, now_ms, shared)
+    document["lag"], document["lag_ms"] = total_lags(group, document["partitions"], shared)
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
     document["unseen"] = document["unseen_phrase"] = None  # a broker sees its own groups whole
     return document
@@ -150,26 +160,33 @@ def sharers(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, list
     return shared
 
 
-def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[dict[str, Any]]:
-    """Every partition with a committed offset or an owner, with its lag and whether it is stalled."""
-    owned, shared, rows = owners(sources, group), sharers(sources, group), list[dict[str, Any]]()
-    for topic, partition in sorted({*group.offsets, *owned, *shared}):
-        committed = group.offsets.get((topic, partition))
+def partitions_of(
+    sources: GroupSources, group: AnyGroup, now_ms: int, shared: ShareOffsets = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Every partition with a committed offset or an owner, with its lag and whether it is stalled; of a share group, which
+    commits nothing, the start offset stands for the committed one."""
+    owned, sharing, rows = owners(sources, group), sharers(sources, group), list[dict[str, Any]]()
+    for topic, partition in sorted({*group.offsets, *owned, *sharing, *shared}):
+        named = topic, partition
+        commit, start = group.offsets.get(named), shared.get(named)
         end = end_offset(sources, topic, partition)
-        lag = lag_ms = unmoved_ms = None
+        committed = lag = lag_ms = unmoved_ms = None
+        since_ms = now_ms
+        if start is not None:
+            committed, lag = start
+        elif commit is not None:
+            committed, since_ms = commit.offset, commit.commit_timestamp_ms
+            lag = None if end is None else max(end - committed, 0)
         if committed is not None:
-            lag = None if end is None else max(end - committed.offset, 0)
-            lag_ms = 0 if lag == 0 else _lag_ms(sources, topic, partition, committed.offset, now_ms)
-            unmoved_ms = sources.progress.unmoved_ms(
-                group.group_id, (topic, partition), committed.offset, committed.commit_timestamp_ms, now_ms
-            )
+            lag_ms = 0 if lag == 0 else _lag_ms(sources, topic, partition, committed, now_ms)
+            unmoved_ms = sources.progress.unmoved_ms(group.group_id, named, committed, since_ms, now_ms)
         rows.append(
             {
                 "topic": topic,
                 "partition": partition,
-                "owner": owned.get((topic, partition)),
-                "owners": shared.get((topic, partition), []),
-                "committed": None if committed is None else committed.offset,
+                "owner": owned.get(named),
+                "owners": sharing.get(named, []),
+                "committed": committed,
                 "end": end,
                 "lag": lag,
                 "unmoved_ms": unmoved_ms,
@@ -178,6 +195,15 @@ def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[d
             }
         )
     return rows
+
+
+def total_lags(
+    group: AnyGroup, partitions: list[dict[str, Any]], shared: ShareOffsets
+) -> tuple[int | None, int | None]:
+    """In records and in ms; None of a share group whose offsets are not known."""
+    if isinstance(group, ShareGroup) and not shared:
+        return None, None
+    return total_lag(partitions), total_lag_ms(partitions)
 
 
 def end_offset(sources: GroupSources, topic: str, partition: int) -> int | None:

@@ -27,6 +27,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource
 from coterie.broker.share.share_hosting import ShareHosting
+from coterie.broker.share_state.end_offsets import EndOffsets
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import ShareCoordinator
 from coterie.broker.storage.flusher import Flusher
@@ -160,6 +161,7 @@ class ShareServices(Protocol):
     turns: Turns
     share_coordinator: ShareCoordinator
     share_persister: SharePersister
+    share_ends: EndOffsets
 
 
 class DeletionServices(GroupServices, ShareServices, Protocol):

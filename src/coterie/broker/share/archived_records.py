@@ -38,7 +38,7 @@ def buried_line(
     burial: tuple[str, str],
     now_ms: int,
 ) -> JournalLine:
-    """Of records that went before to the dead letter topic, whose name ``burial`` has; with it why letters are missing, or ""."""
+    """Of records that went to the dead letter topic before; ``burial``: its name, and why letters are missing, or ""."""
     topic, problem = burial
     kind = "record_rejected" if records.reason == REJECTED else "deliveries_spent"
     text = _text(source, records, client_id, f"in the dead letter topic {topic}" if not problem else "archived")

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -19,15 +19,15 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from coterie.broker.clients.pushed_metrics import telemetry_clients
-from coterie.broker.groups.explanation import explained, partitions_of
+from coterie.broker.groups.explanation import ShareOffsets, explained, partitions_of, total_lags
 from coterie.broker.process.descriptors import listening_sockets
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.web.handed_groups import journal_records
 from coterie.broker.web.metrics import GroupMetrics, MetricSources
+from coterie.broker.web.share_progress import share_offsets
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.views.description import list_group
 from coterie.text.addresses import is_own_host
-from coterie.text.lag import total_lag, total_lag_ms
 from coterie.wire.errors import Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -94,19 +94,21 @@ class HttpServer:
 
     async def _groups(self, request: web.Request) -> web.Response:
         now_ms = self._broker.clock.now_ms()
-        rows = [self._row(group, now_ms) for group in self._broker.groups.loaded_groups()]
+        shared = await share_offsets(self._broker, self._broker.groups.loaded_groups())
+        rows = [self._row(group, now_ms, shared) for group in self._broker.groups.loaded_groups()]
         return web.json_response(sorted(rows, key=lambda g: str(g["group"])))
 
-    def _row(self, group: AnyGroup, now_ms: int) -> dict[str, Any]:
-        partitions = partitions_of(self._broker, group, now_ms)
+    def _row(self, group: AnyGroup, now_ms: int, shared: Mapping[str, ShareOffsets]) -> dict[str, Any]:
+        offsets = shared.get(group.group_id, {})
+        lag, lag_ms = total_lags(group, partitions_of(self._broker, group, now_ms, offsets), offsets)
         return {
             "group": group.group_id,
             "state": group.phase.value,
             "type": list_group(group).group_type,
             "generation": group.generation,
             "members": len(group.members),
-            "lag": total_lag(partitions),
-            "lag_ms": total_lag_ms(partitions),
+            "lag": lag,
+            "lag_ms": lag_ms,
         }
 
     async def _group(self, request: web.Request) -> web.Response:
@@ -117,7 +119,8 @@ class HttpServer:
             return _error(503, refusal.message or refusal.code.name)
         if group is None:
             return _error(404, f"there is no group {name}")
-        return web.json_response(explained(self._broker, group))
+        shared = await share_offsets(self._broker, [group])
+        return web.json_response(explained(self._broker, group, shared.get(name, {})))
 
     async def _history(self, request: web.Request) -> web.Response:
         key, lines = request.match_info["group"].encode(), list[str]()
@@ -129,7 +132,8 @@ class HttpServer:
         return web.json_response(telemetry_clients(self._broker.clients.telemetry, self._broker.clock.now_ms()))
 
     async def _metrics_text(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+        shared = await share_offsets(self._broker, self._broker.groups.loaded_groups())
+        return web.Response(body=self._metrics.text(shared), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 class _ProtocolLines(logging.Handler):

@@ -15,26 +15,30 @@
 | coterie_unserved_requests_total | client, api, version | requests of APIs and versions that are not served |
 | coterie_telemetry_clients | | clients that requested a subscription of metrics to push (KIP-714) |
 | coterie_telemetry_pushes_total, coterie_telemetry_bytes_total | client | pushes of metrics that were taken, and their bytes |
+
+Of a share group the start offset stands for the committed one, and its lag is without the records behind it that are done with.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from coterie.broker.groups.explanation import GroupSources, partitions_of
+from coterie.broker.groups.explanation import GroupSources, ShareOffsets, partitions_of
+from coterie.broker.handlers.services import ShareServices
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.coordinator.journal.line import JournalLine
 
 
-class MetricSources(GroupSources, Protocol):
+class MetricSources(GroupSources, ShareServices, Protocol):
     """What the metrics are collected from."""
 
     log_lines: LogLines
@@ -50,11 +54,13 @@ class GroupMetrics(Collector):
         self._rebalances: Counter[tuple[str, str]] = Counter()
         self._seconds: dict[str, tuple[int, float]] = {}
         broker.groups.journal.listeners.append(self._count)
+        self._shared: Mapping[str, ShareOffsets] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def text(self) -> bytes:
-        """The exposition format."""
+    def text(self, shared: Mapping[str, ShareOffsets] = MappingProxyType({})) -> bytes:
+        """The exposition format; ``shared``: where the share groups are, by their ids."""
+        self._shared = shared
         return generate_latest(self._registry)
 
     def _count(self, line: JournalLine) -> None:
@@ -88,7 +94,7 @@ class GroupMetrics(Collector):
             generation.add_metric([group.group_id], group.generation)
             members.add_metric([group.group_id], len(group.members))
             offsets.add_metric([group.group_id], len(group.offsets))
-            for p in partitions_of(self._broker, group, now_ms):
+            for p in partitions_of(self._broker, group, now_ms, self._shared.get(group.group_id, {})):
                 if p["lag"] is not None:
                     labels = [group.group_id, p["topic"], str(p["partition"])]
                     lag.add_metric(labels, p["lag"])

@@ -16,6 +16,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import distinct
 from coterie.broker.settings.features import SHARE_VERSION
+from coterie.broker.share_state.end_offsets import Ends
 from coterie.coordinator.commands import StatesDeleted, StatesInitialized
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.share.state import ShareGroup, StatePartitions
@@ -119,15 +120,16 @@ def handle_describe_share_group_offsets(
     if not groups:
         return described.DescribeShareGroupOffsetsResponse()
     for index, group in enumerate(groups):
-        _describe_offsets(broker, group, partial(done, index))
+        describe_offsets(broker, group, partial(done, index))
     return pending
 
 
-def _describe_offsets(
+def describe_offsets(
     broker: ShareServices,
     requested: described.DescribeShareGroupOffsetsRequestGroup,
     done: Callable[[described.DescribeShareGroupOffsetsResponseGroup], None],
 ) -> None:
+    """``done`` gets the response about one group, perhaps before this returns."""
     row, topics = described.DescribeShareGroupOffsetsResponseGroup(requested.group_id), []
     image = broker.groups.topics_view.image()
     try:
@@ -155,11 +157,14 @@ def _describe_offsets(
 
     def responded(response: Any) -> None:
         names = {topic.topic_id: topic.name for topic in image.topics.values()}
-        for result in response.results:
-            partitions = [_offset_row(broker, names[result.topic_id], summary) for summary in result.partitions]
-            row.topics.append(
-                described.DescribeShareGroupOffsetsResponseTopic(names[result.topic_id], result.topic_id, partitions)
-            )
+        summaries = [(names[result.topic_id], result) for result in response.results]
+        behind = [(name, row.partition) for name, result in summaries for row in result.partitions if _has_lag(row)]
+        broker.share_ends.look_up(behind, partial(finished, summaries))
+
+    def finished(summaries: list[tuple[str, Any]], ends: Ends) -> None:
+        for name, result in summaries:
+            partitions = [_offset_row(summary, ends.get((name, summary.partition))) for summary in result.partitions]
+            row.topics.append(described.DescribeShareGroupOffsetsResponseTopic(name, result.topic_id, partitions))
         row.topics += unknown
         done(row)
 
@@ -170,22 +175,22 @@ def _describe_offsets(
         done(row)
 
 
-def _offset_row(
-    broker: ShareServices, topic: str, summary: Any
-) -> described.DescribeShareGroupOffsetsResponsePartition:
-    """The lag is what is after the start offset and not done with, in 64 bits as in Kafka; -1 before the first fetch."""
+def _has_lag(summary: Any) -> bool:
+    """Not before the first fetch."""
+    return not summary.error_code and summary.start_offset != NO_OFFSET and summary.delivery_complete_count != NO_COUNT
+
+
+def _offset_row(summary: Any, end: int | Refusal | None) -> described.DescribeShareGroupOffsetsResponsePartition:
+    """The lag is what is after the start offset and not done with, in 64 bits as in Kafka; -1 without an ``end``."""
     row = described.DescribeShareGroupOffsetsResponsePartition(summary.partition, -1)
-    if summary.error_code:
-        return row
-    row.start_offset, row.leader_epoch = summary.start_offset, summary.leader_epoch
-    if summary.start_offset != NO_OFFSET and summary.delivery_complete_count != NO_COUNT:
-        try:
-            log = broker.topics.partition(topic, summary.partition).log
-        except Refusal as refusal:
-            return described.DescribeShareGroupOffsetsResponsePartition(
-                summary.partition, error_code=refusal.code, error_message=refusal.code.text
-            )
-        row.lag = java_long(log.high_watermark - summary.start_offset - summary.delivery_complete_count)
+    if isinstance(end, Refusal):
+        return described.DescribeShareGroupOffsetsResponsePartition(
+            summary.partition, error_code=end.code, error_message=end.code.text
+        )
+    if not summary.error_code:
+        row.start_offset, row.leader_epoch = summary.start_offset, summary.leader_epoch
+    if end is not None:
+        row.lag = java_long(end - summary.start_offset - summary.delivery_complete_count)
     return row
 
 
