@@ -123,6 +123,12 @@ def test_the_list_of_commands_shows_each_sentence_whole(words: tuple[str, ...]) 
 
 
 @each_command
+def test_help_fits_eighty_columns(words: tuple[str, ...]) -> None:
+    lines = ended(*words, "--help", env={"COLUMNS": "80"}).output.split("\n")
+    assert [line for line in lines if len(line) > 80] == []
+
+
+@each_command
 def test_help_has_no_name_of_a_click_class(words: tuple[str, ...]) -> None:
     assert " RANGE" not in ended(*words, "--help").output
 

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from rich.cells import cell_len
 
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer
 from coterie.console.tables import NARROW, UUID, ShortIds, table_lines
+from coterie.console.terminal import folded
 from coterie.testing import LocalBroker
 
 WIDTHS = (80, 100, 200)
@@ -54,13 +55,11 @@ GIVEN: dict[str, tuple[list[str], list[tuple[str, ...]]]] = {
 RUN = """
 import os, sys
 from coterie.cli import main
+from coterie.cli.parts.exit_codes import exit_code
 for line in sys.argv[1:]:
     os.write(1, f"$ {line}\\n".encode())
     sys.stdout.flush()
-    try:
-        main(line.split(), standalone_mode=False)
-    except SystemExit:
-        pass
+    exit_code(lambda: main(line.split(), standalone_mode=False))
     sys.stdout.flush()
 """
 
@@ -95,14 +94,15 @@ def broker() -> Iterator[LocalBroker]:
             member.close()
 
 
-def on_a_terminal(broker: LocalBroker, width: int) -> dict[str, list[str]]:
-    """The lines of each command."""
+def on_a_terminal(broker: LocalBroker, width: int, commands: Iterable[str] = ()) -> dict[str, list[str]]:
+    """The lines of each command: of those that write tables, or of these with their errors."""
     terminal, standard_output = os.openpty()
     fcntl.ioctl(standard_output, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     environment = kept | {"COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers, "TERM": "xterm"}
-    command = [sys.executable, "-c", RUN, *TABLES]
-    process = subprocess.Popen(command, stdout=standard_output, stderr=subprocess.DEVNULL, env=environment)
+    command = [sys.executable, "-c", RUN, *(commands or TABLES)]
+    stderr = standard_output if commands else subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=standard_output, stderr=stderr, env=environment)
     os.close(standard_output)
     written = b""
     with os.fdopen(terminal, "rb", buffering=0) as reader:
@@ -182,6 +182,25 @@ def test_two_ids_that_begin_alike_keep_as_much_as_tells_them_apart() -> None:
     short = ShortIds([f"{one} joined; {ben} left", two])
     assert short(f"{one} joined; {ben} left") == "anna-12345… joined; ben-… left"
     assert short(f"{two}-0") == "anna-12349…-0"
+
+
+def test_sentences_are_folded_between_words() -> None:
+    lines = folded("  next: Remove them from the settings of the members", 30).split("\n")
+    assert lines == ["  next: Remove them from the", "  settings of the members"]
+    assert folded("中" * 16 + " 中", 32) == "中" * 16 + "\n中"
+    assert folded("a " + "b" * 40, 20) == "a\n" + "b" * 40, "a path stays whole"
+    assert folded("columns   of   their   own", 26) == "columns   of   their   own"
+    assert folded("x " * 40, None) == "x " * 40
+
+
+def test_the_sentences_of_lint_and_of_an_error_are_folded_between_words(broker: LocalBroker) -> None:
+    """On a terminal of 80 columns; each line but the last of a sentence ends where the next word did not fit."""
+    commands = ("groups lint crew", "consume orders --set enable.partition.eof=true")
+    shown = on_a_terminal(broker, 80, commands)
+    for line in commands:
+        assert len(shown[line]) > 2, line
+        assert max(map(cell_len, shown[line])) <= 80, line
+    assert " of coterie: use Consumer.end_offsets" in " ".join(shown[commands[1]])
 
 
 def test_in_a_pipe_nothing_is_shortened(broker: LocalBroker, tmp_path: Path) -> None:

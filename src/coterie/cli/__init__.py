@@ -79,15 +79,14 @@ Examples:
   coterie groups describe crew                 who owns what, and the lag
   coterie groups history crew                  why the group rebalanced
 
-\b
 Exit codes: 0 done, or stopped where it runs until it is stopped; 1 refused or failed; 2 wrong arguments
 or settings; 3 a program that it needs cannot run here; 130 stopped by Ctrl-C or SIGTERM before it was done;
 141 the reader of its output has gone.
 
 \b
 Shell completion, of topics and groups too:
-  eval "$(_COTERIE_COMPLETE=bash_source coterie)"        bash; in zsh: zsh_source
-  _COTERIE_COMPLETE=fish_source coterie | source         fish
+  eval "$(_COTERIE_COMPLETE=bash_source coterie)"    bash; zsh: zsh_source
+  _COTERIE_COMPLETE=fish_source coterie | source     fish
 """
 
 

@@ -49,7 +49,7 @@ Examples:
   coterie broker --properties server.properties
   coterie broker --data d --properties server.properties --fsync
   coterie broker --memory --set zookeeper.connect=127.0.0.1:2181
-  coterie broker --data d --set zookeeper.connect=127.0.0.1:2181 --set broker.id=1
+  coterie broker --data d --set broker.id=1 --set zookeeper.connect=zoo:2181
 """
 
 

@@ -24,7 +24,6 @@ Examples:
   coterie certify -b 127.0.0.1:9092 --like 3.9.1 --out certificate.html
   coterie certify -b 127.0.0.1:9092 --rules
 
-\b
 For a test broker alone: it makes topics, groups and producers under names of its own (cert-...) and deletes its topics.
 It changes nothing under other names and no setting of the broker. Exits 0 when all agrees, 1 when something differs.
 """

@@ -31,11 +31,10 @@ DELIVERIES = {"consumer": ("at-least-once", "at-most-once"), "producer": ("at-le
     epilog="""\b
 Examples:
   coterie certify-client -- ./my-consumer
-  coterie certify-client -- java -jar app.jar --brokers {bootstrap} --group {group} --topic {topic}
+  coterie certify-client -- java -jar app.jar {bootstrap} {group} {topic}
   coterie certify-client --story fenced -- python consumer.py
-  coterie certify-client --role producer --delivery exactly-once -- node producer.js
+  coterie certify-client --role producer -- node producer.js
 
-\b
 The program takes part by its environment, COTERIE_BOOTSTRAP_SERVERS, COTERIE_TOPIC and COTERIE_GROUP, or by {bootstrap},
 {topic} and {group} in its command. A consumer reads from the earliest record and prints each value once it has processed
 it; a producer sends each line of its standard input and prints it once it is acknowledged. Both flush what they print.

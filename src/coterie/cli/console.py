@@ -31,7 +31,7 @@ DEFAULT_LISTEN = "127.0.0.1:8080"
 Examples:
   coterie console
   coterie console -b kafka:9092 --listen 127.0.0.1:8081
-  coterie console --listen 0.0.0.0:8443 --tls-certificate c.pem --tls-key k.pem --token-file token
+  coterie console --listen 127.0.0.1:8443 --tls-certificate c --tls-key k
 """
 )
 @click.option(

@@ -38,10 +38,10 @@ POLL_MS, AT_ONCE = 200, 5_000  # records of a poll, where each is written by its
     epilog="""\b
 Examples:
   coterie consume flights --from-beginning --max-messages 10
-  coterie consume flights --group crew            as a member; commits what it printed
+  coterie consume flights --group crew     a member; commits what it printed
   coterie consume __coterie_journal --from-beginning
-  coterie consume flights --share workers         one of a share group's; accepts what it printed
-  coterie consume flights --zookeeper 127.0.0.1:2181 --group old --streams 2     as Kafka 0.8's consumer
+  coterie consume flights --share workers  of a share group; accepts the same
+  coterie consume flights --zookeeper zoo:2181 --group old   as Kafka 0.8's
 """
 )
 @click.argument("topic", shell_complete=complete_topics)

@@ -24,7 +24,7 @@ Examples:
   coterie proxy --upstream kafka-1:9093 --command-config tls.properties
   coterie proxy --upstream kafka-1:9092 --journal ./journal
   coterie groups history crew --journal ./journal
-  coterie proxy --upstream kafka-1:9093 --command-config tls.properties --set sasl.username=u
+  coterie proxy --upstream kafka-1:9093 --set security.protocol=SSL
 """
 )
 @client_options("A broker of the cluster, or several with commas.", names=("--upstream",))

@@ -21,7 +21,6 @@ Examples:
   coterie users list --command-config admin.properties
   coterie users remove alice
 
-\b
 The password is prompted for, or read from the first line of standard input. A file is for the broker's setting
 coterie.sasl.users.file; it has salted passwords, and its owner alone can read it.
 """

@@ -10,6 +10,7 @@ from typing import Any
 
 from coterie.console.page import Section, table
 from coterie.console.svg import Line, bars, line_chart
+from coterie.console.tables import ShortIds
 from coterie.console.timeline_page import TIMELINE_NOTE, timeline_section
 from coterie.coordinator.journal.line import CAUSE_TITLES, JournalLine
 from coterie.coordinator.journal.timeline import Band, BandPhase, Spell, Timeline, owner_name
@@ -154,6 +155,7 @@ def _lag(rows: list[Row], begin_ms: int, end_ms: int) -> Section | None:
 def _rebalances(rebalances: list[Row]) -> Section | None:
     if not rebalances:
         return None
+    short = ShortIds(r["why"] or "" for r in rebalances)
     cells = [
         [
             _time(r["time_ms"]),
@@ -164,7 +166,7 @@ def _rebalances(rebalances: list[Row]) -> Section | None:
             "-" if r["moved"] is None else r["moved"],
             unowned_text(r["unowned_ms"], r.get("unowned")) or "-",
             unowned_text(r.get("undetected_ms"), None) or "-",
-            r["why"] or "unknown",
+            short(r["why"] or "unknown"),
         ]
         for r in rebalances[-REBALANCES_SHOWN:]
     ]

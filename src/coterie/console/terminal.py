@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,9 @@ def is_terminal() -> bool:
 
 
 def write_line(text: str = "", *, err: bool = False, color: str | None = None, bold: bool = False) -> None:
-    """One line. Raises OutputFailed."""
-    _write(click.style(visible(text), fg=color, bold=bold) if color or bold else visible(text), err=err)
+    """One line, which a terminal that is narrower shows folded between words. Raises OutputFailed."""
+    shown = folded(visible(text), _stream_width(err))
+    _write(click.style(shown, fg=color, bold=bold) if color or bold else shown, err=err)
 
 
 def write_lines(lines: Iterable[str], *, err: bool = False, color: str | None = None) -> None:
@@ -49,7 +51,8 @@ def write_lines(lines: Iterable[str], *, err: bool = False, color: str | None = 
 
 def write_finding(word: str, color: str, text: str) -> None:
     """A line that begins with a coloured word."""
-    _write(f"{click.style(word, fg=color)}  {visible(text)}")
+    below = folded(f"{'':{len(word)}}  {visible(text)}", _stream_width(err=False))
+    _write(click.style(word, fg=color) + below[len(word) :])
 
 
 def write_json(value: Any, indent: int | None = None) -> None:
@@ -82,6 +85,40 @@ def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], brief: Ca
     cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
     lines = table_lines(headers, cells, terminal_width(), brief)
     _write("\n".join([*(click.style(line, bold=True) for line in lines.headers), *lines.body]))
+
+
+def folded(text: str, width: int | None) -> str:
+    """The line with breaks between words, so that none is wider unless one word is; a further line begins below the first
+    word. None: no terminal, nothing is folded."""
+    if width is None or len(text) * 2 <= width:
+        return text
+    from rich.cells import cell_len
+
+    if cell_len(text) <= width:
+        return text
+    words = text.lstrip(" ")
+    indent = " " * (len(text) - len(words))
+    if len(indent) > width // 2:
+        return text
+    lines = [""]
+    for word in words.split(" "):
+        line = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and len(indent) + cell_len(line) > width:
+            lines.append(word)
+        else:
+            lines[-1] = line
+    return "\n".join(indent + line for line in lines)
+
+
+def _stream_width(err: bool) -> int | None:
+    """The columns of standard output or standard error; None where it is no terminal."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is None or not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
 
 
 def terminal_width() -> int | None:

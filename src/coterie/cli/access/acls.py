@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPERATIONS = [operation.name for operation in AclOperation if operation > AclOperation.ANY]
+_WHICH_OPERATIONS = f"What: {', '.join(_OPERATIONS)}."
 _HEADERS = ["PERMISSION", "PRINCIPAL", "OPERATION", "RESOURCE", "NAME", "PATTERN", "HOST"]
 
 
@@ -60,7 +61,8 @@ def _entry_options(command: F) -> F:
             multiple=True,
             required=True,
             type=click.Choice(_OPERATIONS, False),
-            help="What.",
+            metavar="OPERATION",
+            help=_WHICH_OPERATIONS,
         ),
         click.option("--principal", required=True, metavar="User:NAME", help="Who; User:* for everybody."),
     ):
@@ -121,7 +123,7 @@ def _show_done(acls: list[Acl], as_json: bool, none: str, refused: Mapping[Any, 
 Examples:
   coterie acls list --topic orders
   coterie acls add --principal User:alice --operation read --topic orders
-  coterie acls add --principal User:alice --operation read --group crew --prefixed
+  coterie acls add --principal User:al --operation read --group cr --prefixed
   coterie acls why --principal User:alice --operation read --group crew
   coterie acls remove --principal User:alice --operation read --topic orders
 """,
@@ -226,7 +228,13 @@ def _check_covers_hosts(host: str) -> None:
 
 @acls.command()
 @click.option("--principal", required=True, metavar="User:NAME", help="The principal of the request.")
-@click.option("--operation", required=True, type=click.Choice(_OPERATIONS, False), help="The operation of the request.")
+@click.option(
+    "--operation",
+    required=True,
+    type=click.Choice(_OPERATIONS, False),
+    metavar="OPERATION",
+    help=_WHICH_OPERATIONS,
+)
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="From where.")
 @click.option(
     "--super-user", "super_users", multiple=True, metavar="User:NAME", help="One of the broker's super.users."

@@ -33,10 +33,10 @@ REAL = Path("results", "study-real.json")
 @click.command(
     epilog="""\b
 Examples:
-  coterie lab study                                  the whole study: half an hour on two cores
-  coterie lab study --seeds 3 --largest 300 --out my-study     about two minutes
+  coterie lab study                   all of it: half an hour on two cores
+  coterie lab study --seeds 3 --largest 300 --out mine   about two minutes
   coterie lab study --question 2 --question 4 --out my-study
-  coterie lab study --rows rows.txt                  the whole study; after an interrupt the same command continues it
+  coterie lab study --rows rows.txt   the same; continued after an interrupt
   coterie lab study --churn g4dn.txt --out my-study
   coterie lab study --spark 'local[*]'
 """

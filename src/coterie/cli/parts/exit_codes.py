@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from coterie.console.terminal import OutputFailed, write_text
+from coterie.console.terminal import OutputFailed, write_lines, write_text
 from coterie.runtime.interruption import INTERRUPTED, ending, interrupted
 from coterie.text.hidden import visible
 
@@ -76,7 +76,7 @@ def _show(error: click.ClickException) -> None:
     if context is not None:
         write_text(f"{usage}\nTry '{context.command_path} --help' for help.\n\n", err=True)
     # Only click's own list of choices has lines.
-    write_text(f"Error: {visible(message, breaks=isinstance(error, click.MissingParameter))}\n", err=True)
+    write_lines(f"Error: {visible(message, breaks=isinstance(error, click.MissingParameter))}".split("\n"), err=True)
 
 
 @contextlib.contextmanager

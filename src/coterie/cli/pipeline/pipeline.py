@@ -64,7 +64,7 @@ Examples:
   coterie pipeline report crew --history ./history --out ./crew
   coterie pipeline fleet --history ./history
   coterie pipeline report --all --history ./history --out ./page
-  coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
+  coterie pipeline what-if --churn t.csv --set static=true,false --out ./out
 """,
 )
 def pipeline() -> None:

@@ -84,7 +84,7 @@ def elect(
     epilog="""\b
 Examples:
   coterie topics reassign orders --brokers 2,3
-  coterie topics reassign orders --brokers 1,2,3 --replication-factor 3 --dry-run --json > plan.json
+  coterie topics reassign orders --brokers 1,2,3 --dry-run --json > plan.json
   coterie topics reassign --plan plan.json
   coterie topics reassign --list
 """
