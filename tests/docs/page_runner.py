@@ -172,7 +172,6 @@ class PageRunner:
         return True
 
     def _here(self, text: str) -> str:
-        text = text.replace(".venv/bin/python", "python")
         text = _COTERIE.sub("python -m coterie", text)
         text = text.replace("-m coterie broker", f"-m coterie broker --listen {self.addresses[ADDRESS]}")
         for shown, real in self.addresses.items():
