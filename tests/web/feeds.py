@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from coterie.coordinator.journal.line import JournalLine
+from coterie.text.phrase import Phrase
 from coterie.web.group_memory import GroupMemory
 from coterie.web.live_rows import LiveRow
 from coterie.web.server import ConsoleServer
@@ -18,7 +19,7 @@ class HandFeed:
     def __init__(self) -> None:
         self.memory = GroupMemory()
         self.client: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1"}
-        self.trouble = ""
+        self.trouble: Phrase | None = None
         self.explanations: dict[str, dict[str, Any]] = {}
 
     def figures(self) -> dict[str, Any] | None:
@@ -44,7 +45,8 @@ def row(group: str, **changes: Any) -> LiveRow:
         "course": [1, 5],
         "since_ms": 1_000,
         "rebalance_ms": 1_000,
-        "why": "anna joined",
+        "causes": [{"kind": "member_joined", "client_id": "anna"}],
+        "more_causes": 0,
         "marks": [],
     }
     return made | changes  # type: ignore[return-value]

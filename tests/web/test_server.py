@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from coterie.text.phrase import Phrase
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
 from tests.web.streams import events
@@ -50,7 +51,7 @@ async def test_a_further_line_comes_after_the_history() -> None:
             await asyncio.sleep(0)
         feed.memory.journal.add(line("others"))
         feed.memory.journal.add(line("crew", time_ms=2_000))
-        feed.trouble = "no broker answers"
+        feed.trouble = Phrase("of_kafka", {"error": "no broker answers"})
         (first, lines), *more = await streaming
         assert (first, lines) == ("history", [])
         assert sorted(name for name, _ in more) == ["changes", "line", "timeline", "trouble"]
@@ -58,7 +59,7 @@ async def test_a_further_line_comes_after_the_history() -> None:
         assert of_name["line"]["time_ms"] == 2_000
         assert of_name["timeline"]["rebalances"] == []
         assert [at["generation"] for _, at in of_name["changes"]["rebalances"]] == [3]
-        assert of_name["trouble"] == {"text": "no broker answers"}
+        assert of_name["trouble"]["error"] == "no broker answers"
     assert not feed.memory.journal.listeners
 
 

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import coterie.web
-from coterie.coordinator.journal.line import CAUSES
+from coterie.coordinator.journal.line import CAUSES, EVENTS
+from coterie.observer.machine.rules import RULES
+from coterie.proxy.observed.classic_group import LEFT, NAMED, SILENT
 from coterie.text.phrase import ENGLISH
 from coterie.web.marks import MARKS
 from coterie.web.pages import LANGUAGES, texts
@@ -51,3 +53,14 @@ def test_every_cause_of_the_journal_has_its_text() -> None:
     prefix = "timeline.cause."
     shown = {name.removeprefix(prefix): text for name, text in texts("en").items() if name.startswith(prefix)}
     assert shown == CAUSES
+
+
+def test_every_rule_that_infers_a_cause_has_its_text() -> None:
+    rules = {*RULES, *(rule for _, rule in (SILENT, LEFT, NAMED))}
+    shown = {name: text for name, text in texts("en").items() if name.startswith("timeline.rule.")}
+    assert shown == {f"timeline.rule.{rule}": rule.replace("_", " ") for rule in rules}
+
+
+def test_every_event_of_the_journal_has_its_text() -> None:
+    shown = {name: text for name, text in texts("en").items() if name.startswith("event.")}
+    assert shown == {f"event.{event}": event.replace("_", " ") for event in EVENTS}

@@ -14,6 +14,7 @@ from coterie.text.hidden import visible
 MODULES = (
     "timeline_model",
     "timeline_drawing",
+    "timeline_causes",
     "timeline_words",
     "timeline_colours",
     "timeline_input",

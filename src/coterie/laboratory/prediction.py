@@ -15,7 +15,6 @@ from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.workload import Plan, rolling_restart
 from coterie.text.phrase import Phrase, PhraseValue
-from coterie.text.quantity import span
 
 SEEDS = 5
 MEMBER_RESTARTS = 72  # restarts of a run times its members: a run takes a fifth of a second
@@ -181,9 +180,16 @@ def deploy_plan(group: DeployedGroup, deploy: Deploy, setting: StudySetting, res
 
 def named(setting: StudySetting) -> StudySetting:
     """The setting with its name: ``range, static, session 45 s``."""
-    parts = ["consumer protocol" if setting.protocol == "consumer" else setting.assignor]
-    parts += ["static"] if setting.static else []
-    return replace(setting, name=", ".join([*parts, f"session {span(setting.session_timeout_ms)}"]))
+    return replace(setting, name=str(setting_phrase(setting)))
+
+
+def setting_phrase(setting: StudySetting) -> Phrase:
+    """A setting's name."""
+    kind = ("_consumer" if setting.protocol == "consumer" else "") + ("_static" if setting.static else "")
+    session: dict[str, PhraseValue] = {"session_ms": setting.session_timeout_ms}
+    return Phrase(
+        f"setting{kind}", session if setting.protocol == "consumer" else session | {"assignor": setting.assignor}
+    )
 
 
 def changed(
@@ -209,8 +215,11 @@ def changed(
     if session_timeout_ms is not None and session_timeout_ms != setting.session_timeout_ms:
         heartbeat_ms = min(setting.heartbeat_interval_ms, session_timeout_ms // 3)
         setting = replace(setting, session_timeout_ms=session_timeout_ms, heartbeat_interval_ms=heartbeat_ms)
-        name = "consumer.session.timeout.ms of the group" if setting.protocol == "consumer" else "session.timeout.ms"
-        steps.append(Phrase("use_setting", {"name": name, "value": session_timeout_ms}))
+        is_of_group = setting.protocol == "consumer"
+        name = "consumer.session.timeout.ms" if is_of_group else "session.timeout.ms"
+        steps.append(
+            Phrase("use_group_setting" if is_of_group else "use_setting", {"name": name, "value": session_timeout_ms})
+        )
     return Alternative(named(setting), tuple(steps))
 
 

@@ -1,4 +1,4 @@
-"""A group as the laboratory predicts its deploys: what is known of it, and a sentence for each value that had to be assumed."""
+"""A group as the laboratory predicts its deploys: what is known of it, and a phrase for each value that had to be assumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from coterie.laboratory.prediction import (
     protocol_of,
 )
 from coterie.laboratory.study.group import StudySetting
-from coterie.observer.group_facts import KnownGroupNow
+from coterie.observer.group_facts import UNREAD, KnownGroupNow
+from coterie.text.phrase import Phrase, PhrasedError, PhraseValue
 
 SESSION_MS, HEARTBEAT_MS, MAX_POLL_MS = 45_000, 3_000, 300_000  # the defaults of Kafka's consumers
 COMMIT_MS, INITIAL_DELAY_MS = 5_000, 3_000
@@ -33,16 +34,16 @@ RECORDS_PER_S = 100.0
 JAVA = "apache-kafka-java"  # a client's name in ApiVersions
 
 
-class UnpredictableGroup(ValueError):
-    """A group whose deploys cannot be predicted; the text says why."""
+class UnpredictableGroup(PhrasedError):
+    """A group whose deploys cannot be predicted."""
 
 
 class PredictableGroup(NamedTuple):
-    """``assumed``: one sentence for each value that is not known; ``serves_consumer``: whether its broker has the consumer
+    """``assumed``: a phrase for each value that is not known; ``serves_consumer``: whether its broker has the consumer
     protocol."""
 
     deployed: DeployedGroup
-    assumed: list[str]
+    assumed: list[Phrase]
     serves_consumer: bool
 
 
@@ -50,18 +51,20 @@ class _Assuming:
     """Takes what is known, and notes what is not."""
 
     def __init__(self) -> None:
-        self.sentences: list[str] = []
+        self.phrases: list[Phrase] = []
 
-    def value(self, name: str, known: Iterable[int | None], assumed: int, why: str) -> int:
+    def value(self, name: str, known: Iterable[int | None], assumed: int, why: str = "assumed_default") -> int:
         """The largest of the known values, or the assumed one."""
         values = sorted({value for value in known if value is not None})
         if not values:
-            self.sentences.append(f"{name} is not known: {assumed} is assumed, {why}")
+            self.add(why, name=name, value=assumed)
             return assumed
         if len(values) > 1:
-            others = ", ".join(map(str, values[:-1]))
-            self.sentences.append(f"{name} differs between members: {values[-1]} is taken for all (others: {others})")
+            self.add("assumed_largest", name=name, value=values[-1], others=", ".join(map(str, values[:-1])))
         return values[-1]
+
+    def add(self, name: str, /, **values: PhraseValue) -> None:
+        self.phrases.append(Phrase(name, values))
 
 
 def predictable(
@@ -70,24 +73,20 @@ def predictable(
     """``poll_ms``: what the members' code takes for the records of a poll, None: as measured. ``joins_in_polls``: whether their
     clients take part in a rebalance in their polls alone, None: as their software does. Raises UnpredictableGroup."""
     description, support, facts = known
-    why = _why_unpredictable(description)
-    if why is not None:
-        raise UnpredictableGroup(why)
-    assuming, members = (
-        _Assuming(),
-        [facts.members[m.member_id] for m in description.members if m.member_id in facts.members],
-    )
+    _refuse_unpredictable(description)
+    assuming = _Assuming()
+    if facts.unread is not None:
+        assuming.phrases.append(UNREAD)
+    members = [facts.members[m.member_id] for m in description.members if m.member_id in facts.members]
     is_consumer = description.type is GroupType.CONSUMER
     protocol = protocol_of(description.partition_assignor, is_consumer=is_consumer)
     session_ms, heartbeat_ms = (_of_broker if is_consumer else _of_members)(assuming, known)
-    commit_ms = assuming.value(
-        "auto.commit.interval.ms", [_longest(m.commit_every_ms for m in members)], COMMIT_MS, "the default"
-    )
+    commit_ms = assuming.value("auto.commit.interval.ms", [_longest(m.commit_every_ms for m in members)], COMMIT_MS)
     polls_ms = [m.poll_ms for m in members if m.poll_ms is not None] if poll_ms is None else [poll_ms]
     if not polls_ms:
-        assuming.sentences.append("the time between two polls is not known: it is assumed to be short")
+        assuming.add("assumed_short_polls")
     if facts.records_per_s is None:
-        assuming.sentences.append(f"the rate of records is not known: {RECORDS_PER_S:g}/s a partition is assumed")
+        assuming.add("assumed_rate", rate=f"{RECORDS_PER_S:g}")
     slowest_ms = max(polls_ms, default=0)
     setting = StudySetting(
         "",
@@ -105,22 +104,15 @@ def predictable(
         network_ms=NETWORK_MS,
         clock_drift=clock_drift(facts.stable_ms, heartbeat_ms),
     )
-    if facts.unread is not None:
-        assuming.sentences.insert(0, facts.unread)
     rate = RECORDS_PER_S if facts.records_per_s is None else facts.records_per_s
     deployed = DeployedGroup(len(description.members), len(description.owners), rate, named(setting))
-    return PredictableGroup(deployed, assuming.sentences, support.serves)
+    return PredictableGroup(deployed, assuming.phrases, support.serves)
 
 
-def _why_unpredictable(description: ConsumerGroupDescription) -> str | None:
-    group = description.group_id
-    if description.type is GroupType.SHARE:
-        return f"{group} is a share group: its members own records and no partitions, so that a restart leaves none unowned"
-    if description.type is GroupType.STREAMS:
-        return (
-            f"{group} is a streams group: no deploy is predicted, since how long tasks restore their state is not known"
-        )
-    return None if description.members else f"{group} has no members to restart; start its consumers, and predict then"
+def _refuse_unpredictable(description: ConsumerGroupDescription) -> None:
+    of_kind = {GroupType.SHARE: "no_deploy_of_share", GroupType.STREAMS: "no_deploy_of_streams"}.get(description.type)
+    if of_kind is not None or not description.members:
+        raise UnpredictableGroup(of_kind or "no_deploy_of_empty", group=description.group_id)
 
 
 def _longest(values: Iterable[int | None]) -> int | None:
@@ -130,14 +122,12 @@ def _longest(values: Iterable[int | None]) -> int | None:
 def _of_members(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
     """Session timeout and heartbeat interval of classic members."""
     members = known.facts.members.values()
-    session_ms = assuming.value(
-        "session.timeout.ms", (m.session_timeout_ms for m in members), SESSION_MS, "the default"
-    )
+    session_ms = assuming.value("session.timeout.ms", (m.session_timeout_ms for m in members), SESSION_MS)
     usual_ms = min(HEARTBEAT_MS, session_ms // 3)
     # Measured ones are a little longer, and never all alike.
     heartbeat_ms = _longest(m.heartbeat_interval_ms for m in members)
     if heartbeat_ms is None or heartbeat_ms >= session_ms:
-        why = "the default" if usual_ms == HEARTBEAT_MS else "a third of the session timeout"
+        why = "assumed_default" if usual_ms == HEARTBEAT_MS else "assumed_third"
         heartbeat_ms = assuming.value("heartbeat.interval.ms", [], usual_ms, why)
     return session_ms, heartbeat_ms
 
@@ -148,8 +138,8 @@ def _of_broker(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
     session_ms = group_or_broker_setting(support, GROUP_SESSION_TIMEOUT, SESSION_TIMEOUT)
     heartbeat_ms = group_or_broker_setting(support, GROUP_HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL)
     return (
-        assuming.value(SESSION_TIMEOUT, [session_ms], CONSUMER_SESSION_MS, "the default"),
-        assuming.value(HEARTBEAT_INTERVAL, [heartbeat_ms], CONSUMER_HEARTBEAT_MS, "the default"),
+        assuming.value(SESSION_TIMEOUT, [session_ms], CONSUMER_SESSION_MS),
+        assuming.value(HEARTBEAT_INTERVAL, [heartbeat_ms], CONSUMER_HEARTBEAT_MS),
     )
 
 
@@ -159,9 +149,7 @@ def _joins_in_polls(assuming: _Assuming, known: KnownGroupNow, poll_ms: int) -> 
         return False
     software = known.support.software
     if not software:
-        assuming.sentences.append(
-            "the clients' software is not known: they are taken for Java's, which join in their polls"
-        )
+        assuming.add("assumed_java")
     return not software or any(name.startswith(JAVA) for name in software.values())
 
 
@@ -173,14 +161,12 @@ def _number(settings: Mapping[str, str], name: str) -> int | None:
 def _is_static(assuming: _Assuming, description: ConsumerGroupDescription) -> bool:
     static = sum(m.group_instance_id is not None for m in description.members)
     if 0 < static < len(description.members):
-        assuming.sentences.append(
-            f"{static} of {len(description.members)} members are static: all are taken for dynamic"
-        )
+        assuming.add("assumed_dynamic", static=static, members=len(description.members))
     return static == len(description.members) > 0
 
 
 def _assignor(assuming: _Assuming, name: str) -> str:
     if name in ASSIGNORS:
         return name
-    assuming.sentences.append(f"the assignor {name} is not one of Kafka's: range is taken for it")
+    assuming.add("assumed_range", name=name)
     return "range"

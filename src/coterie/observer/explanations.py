@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from coterie.client.admin.group_explanation import GroupExplanation, MemberExplanation, PartitionProgress
 from coterie.client.admin_types import GroupState
-from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.line import JournalLine, cause_text
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, STABLE
 from coterie.observer.machine.known import KnownGroup, KnownMember
 from coterie.observer.timeouts import next_timeout
@@ -82,24 +82,28 @@ def _verdict(group: KnownGroup, lines: Sequence[JournalLine]) -> Phrase:
         PREPARING: Phrase("seen_joining", members),
         COMPLETING: Phrase("seen_syncing", members),
     }
-    phrase, happened = phrases.get(state, Phrase("seen_in_state", {"state": state, **members})), last_event(lines)
+    phrase, happened = phrases.get(state, Phrase("seen_in_state", {"state": state, **members})), last_events(lines)
     if happened:
         return Phrase("and_watched", {"phrase": phrase, "happened": happened})
     return Phrase("and_nothing_moved", {"phrase": phrase}) if state in (STABLE, EMPTY) else phrase
 
 
-def last_event(lines: Iterable[JournalLine]) -> str:
-    """The last lines that say why, in words."""
-    telling = [line for line in lines if line.why()]
-    events = (
-        ("" if line.event == "stable" else f"{line.event.replace('_', ' ')}, ") + line.why() for line in telling[-2:]
-    )
-    return "; ".join(events)
+def last_events(lines: Iterable[JournalLine]) -> tuple[Phrase, ...]:
+    """The last lines that say why."""
+    return tuple(map(_event, [line for line in lines if line.why()][-2:]))
+
+
+def _event(line: JournalLine) -> Phrase:
+    causes = tuple(Phrase("cause", {"text": cause_text(cause), **cause}) for cause in line.causes)
+    because = causes if causes and line.coordinator is None else (Phrase("cause", {"text": line.why()}),)
+    name = "because" if line.event == "stable" else "event_because"
+    return Phrase(name, {"event": line.event.replace("_", " "), "causes": because})
 
 
 def journal_explanation(lines: Sequence[JournalLine], now_ms: int) -> GroupExplanation:
     """Of the group whose lines these are, oldest first and at least one."""
-    last = lines[-1]
+    last, happened = lines[-1], last_events(lines)
+    verdict = Phrase("last_in_journal", {"happened": happened}) if happened else Phrase("no_cause_in_journal", {})
     stable = next((line for line in reversed(lines) if line.owners is not None or line.leader is not None), last)
     owners = stable.owners or {}
     partitions = tuple(
@@ -124,7 +128,7 @@ def journal_explanation(lines: Sequence[JournalLine], now_ms: int) -> GroupExpla
         stable.leader,
         (),
         None,
-        last_event(lines) or "the journal has no cause",
+        str(verdict),
         members,
         (),
         partitions,
@@ -132,6 +136,6 @@ def journal_explanation(lines: Sequence[JournalLine], now_ms: int) -> GroupExpla
         (),
         None,
         str(OF_A_JOURNAL),
-        None,
+        verdict,
         OF_A_JOURNAL,
     )

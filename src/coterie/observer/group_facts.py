@@ -26,6 +26,7 @@ from coterie.observer.machine.known import KnownMember
 from coterie.observer.machine.sights import RecordRead
 from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, group_past
 from coterie.observer.past import stored_before
+from coterie.text.phrase import Phrase
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
@@ -35,6 +36,7 @@ REPLACED_MS = 60_000  # within which two processes with one group.instance.id fe
 METRICS = "org.apache.kafka.consumer."  # KIP-714; librdkafka pushes no times between polls
 LONGEST_POLL, MEAN_POLL = f"{METRICS}time.between.poll.max", f"{METRICS}time.between.poll.avg"
 IDLE_RATIO = f"{METRICS}poll.idle.ratio.avg"  # of the time between two polls, what the client spent in one
+UNREAD = Phrase("topic_unread", {"topic": OFFSETS_TOPIC})
 NO_EXPLANATION = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
@@ -66,7 +68,7 @@ async def known_group(client: dict[str, Any], group: str) -> KnownGroupNow:
     try:
         sights = await _past(client, group)
     except ReadRefused:
-        unread = f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic"
+        unread = str(UNREAD)
     facts = facts_of(sights, description.owners, explanation)
     stable_ms = None if facts.stable_ms is None else max(now_ms() - facts.stable_ms, 0)
     return KnownGroupNow(description, support, replace(facts, unread=unread, stable_ms=stable_ms))

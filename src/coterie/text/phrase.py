@@ -93,11 +93,23 @@ ENGLISH = {
     "then_seen_syncs_removed": "members without a SyncGroup are removed, and a new rebalance begins",
     "then_removed_if_dead": "the member is removed if it has died, and a rebalance begins",
     "then_leaves_if_idle": "the member leaves if it has not polled, and a rebalance begins",
+    # what a journal says of a group
+    "cause": "{text}",
+    "because": "{causes}",
+    "event_because": "{event}, {causes}",
+    "last_in_journal": "{happened}",
+    "no_cause_in_journal": "the journal has no cause",
+    "unserved": "{reason}",
     # what a deploy would cost
     "use_cooperative": "move to the cooperative-sticky assignor",
     "use_consumer": "move to group.protocol=consumer",
     "use_static": "give every member a group.instance.id",
     "use_setting": "set {name}={value}",
+    "use_group_setting": "set {name}={value} of the group",
+    "setting": "{assignor}, session {session_ms:span}",
+    "setting_static": "{assignor}, static, session {session_ms:span}",
+    "setting_consumer": "consumer protocol, session {session_ms:span}",
+    "setting_consumer_static": "consumer protocol, static, session {session_ms:span}",
     "deploy_costs": "The deploy costs {unowned_s} s unowned per partition and {rebalances:rebalance}.",
     "deploy_best_as_is": "Leave the settings as they are: the deploy costs {unowned_s} s unowned per partition and "
     "{rebalances:rebalance}, and no other setting saves a tenth of it.",
@@ -105,6 +117,33 @@ ENGLISH = {
     "{rebalances:rebalance} instead of {today}.",
     "deploy_change_crash": "{changes:and}: {unowned_s} s unowned per partition instead of {today_s} s, and "
     "{rebalances:rebalance} instead of {today}; a crash is noticed after {session_ms:span} then.",
+    # what is assumed for it, and why there is no prediction
+    "assumed_default": "{name} is not known: {value} is assumed, the default",
+    "assumed_third": "{name} is not known: {value} is assumed, a third of the session timeout",
+    "assumed_largest": "{name} differs between members: {value} is taken for all (others: {others})",
+    "assumed_short_polls": "the time between two polls is not known: it is assumed to be short",
+    "assumed_rate": "the rate of records is not known: {rate}/s a partition is assumed",
+    "assumed_java": "the clients' software is not known: they are taken for Java's, which join in their polls",
+    "assumed_dynamic": "{static} of {members} members are static: all are taken for dynamic",
+    "assumed_range": "the assignor {name} is not one of Kafka's: range is taken for it",
+    "topic_unread": "{topic} cannot be read: grant READ on the topic",
+    "no_deploy_of_share": "{group} is a share group: its members own records and no partitions, so that a restart leaves none "
+    "unowned",
+    "no_deploy_of_streams": "{group} is a streams group: no deploy is predicted, since how long tasks restore their state is "
+    "not known",
+    "no_deploy_of_empty": "{group} has no members to restart; start its consumers, and predict then",
+    "prediction_under_way": "another prediction is under way; try again when it is done",
+    "prediction_killed": "the process that predicts was killed",
+    # what a console refuses
+    "not_a_number": "{name} must be a whole number from {least} to {most}",
+    "not_a_text": "{name} must be a text",
+    "not_one_of": "{name} must be one of {values}",
+    "not_an_object": "the request must be a JSON object",
+    "not_json": "the request must be JSON",
+    "group_has_members": "{group} has members; stop them first",
+    "no_group": "there is no group {group}",
+    "no_partition": "there is no such topic or partition",
+    "of_kafka": "{error}",
 }
 
 
@@ -135,6 +174,14 @@ class _English(string.Formatter):
 
 
 _ENGLISH = _English()
+
+
+class PhrasedError(Exception):
+    """Why something is refused, as the phrase of that name."""
+
+    def __init__(self, name: str, /, **values: PhraseValue) -> None:
+        self.phrase = Phrase(name, values)
+        super().__init__(str(self.phrase))
 
 
 def phrase_fields(name: str, phrase: Phrase) -> dict[str, Any]:

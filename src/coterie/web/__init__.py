@@ -15,7 +15,7 @@ of an observer, and `handed_feed` of what a coterie broker hands, so that nothin
 | /api/topics/T/records?partition=N&offset=N&count=N | records (`record_reading`); with time_ms instead of offset by time |
 | /api/events | server-sent events of all groups: `rows` |
 | /api/groups/G/history | the group's journal as a JSON array, oldest first: the document of `groups history --all --json` |
-| POST /api/groups/G/predict | `{pause_ms, gap_ms, kill, only_one}`: `groups predict --json`, with timelines (`what_if`) |
+| POST /api/groups/G/predict | `{pause_ms, gap_ms, kill, only_one}`: `groups predict --json` with more (`what_if`) |
 | POST /api/changes/plan, /work | what a change would do, and what it did (`changes`); with --allow-changes alone |
 | /api/groups/G/events | server-sent events of one group: `history`, `timeline`, `line`, `changes`, `explanation` |
 | /static/NAME | scripts and styles |
@@ -28,7 +28,7 @@ of an observer, and `handed_feed` of what a coterie broker hands, so that nothin
 - `changes`: behind further lines, what they change of it.
 - `line`: a further event of the journal, an object of that array; `coterie.coordinator.journal.line` has its fields and kinds.
 - `explanation`: each half second, the document of `groups why --json`, with `now_ms`, the server's time in ms since 1970.
-- `trouble`: `{"text": …}`, a sentence about what the server cannot reach at present; `{"text": ""}` once it can.
+- `trouble`: what the server cannot reach at present, as `refusals.refusal` has it; `{}` once it can.
 
 **Events of all groups**: `rows`, `{"reset": bool, "rows": [row, …], "removed": [group, …]}`, at most two a second; with
 ``reset`` the rows are all that there are. A row has the fields of `live_rows.LiveRow`.

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from coterie.client import Admin, KafkaError, Producer
+from coterie.client import Admin, Producer
 from coterie.client.admin.offset_resets import EARLIEST, LATEST, by_records, reset_offsets
 from coterie.client.admin_types import GroupState
-from coterie.wire.errors import ErrorCode
+from coterie.text.phrase import PhrasedError
 
+MOST = 2**63 - 1  # of a number of Kafka's
 Table = dict[str, Any]  # headers and rows, for a person
 Change = Callable[["Changes", dict[str, Any], bool], Awaitable[Table]]
 
 
-class UnfitChange(Exception):
-    """A request for a change that has not the fields that it needs; the text says which."""
+class UnfitChange(PhrasedError):
+    """A request for a change that has not the fields that it needs."""
+
+
+class RefusedChange(PhrasedError):
+    """A change that the group or topic does not allow as it is."""
 
 
 class Changes:
@@ -25,10 +30,10 @@ class Changes:
         self._client = {"default.api.timeout.ms": "10000"} | client
 
     async def work(self, change: dict[str, Any], *, dry_run: bool) -> Table:
-        """A table of what it does, or with ``dry_run`` would do. Raises UnfitChange, KafkaError."""
+        """A table of what it does, or with ``dry_run`` would do. Raises UnfitChange, RefusedChange, KafkaError."""
         kind = KINDS.get(str(change.get("kind")))
         if kind is None:
-            raise UnfitChange(f"kind must be one of {', '.join(KINDS)}")
+            raise UnfitChange("not_one_of", name="kind", values=tuple(KINDS))
         return await kind(self, change, dry_run)
 
     async def reset(self, change: dict[str, Any], dry_run: bool) -> Table:
@@ -42,7 +47,7 @@ class Changes:
         elif to.isascii() and to.isdigit():
             choose = by_records(offset=int(to))
         else:
-            raise UnfitChange("to must be earliest, latest or an offset")
+            raise UnfitChange("not_one_of", name="to", values=(*named, "an offset"))
         async with Admin(self._client) as admin:
             if dry_run:
                 await _refuse_members(admin, group)
@@ -73,12 +78,12 @@ class Changes:
             partition = _number(change, "partition")
         for name, given in (("key", key), ("value", value)):
             if given is not None and not isinstance(given, str):
-                raise UnfitChange(f"{name} must be a text or null")
+                raise UnfitChange("not_a_text", name=name)
         row: list[Any] = [topic, partition, None, key, value]
         async with Admin(self._client) as admin:
             there = [tp.partition for tp in await admin.partitions([topic])]
         if not there or (partition is not None and partition not in there):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition of {topic}")
+            raise RefusedChange("no_partition")
         if not dry_run:
             async with Producer(self._client) as producer:
                 data = None if value is None else value.encode()
@@ -99,20 +104,20 @@ KINDS: dict[str, Change] = {
 async def _refuse_members(admin: Admin, group: str) -> None:
     described = await admin.describe_consumer_group(group)
     if described.members:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first")
+        raise RefusedChange("group_has_members", group=group)
     if described.state is GroupState.DEAD:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group}")
+        raise RefusedChange("no_group", group=group)
 
 
 def _text(change: dict[str, Any], name: str) -> str:
     value = change.get(name)
     if not isinstance(value, str) or not value:
-        raise UnfitChange(f"{name} must be a text")
+        raise UnfitChange("not_a_text", name=name)
     return value
 
 
 def _number(change: dict[str, Any], name: str) -> int:
     value = change.get(name)
-    if type(value) is not int or value < 0:
-        raise UnfitChange(f"{name} must be a whole number from 0")
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise UnfitChange("not_a_number", name=name, least=0, most=MOST)
     return value

@@ -16,6 +16,7 @@ from coterie.coordinator.journal.timeline import owner_name
 from coterie.machines.ownership import Partition
 from coterie.observer.group_descriptions import now_ms
 from coterie.text.hidden import visible
+from coterie.text.phrase import Phrase, phrase_fields
 from coterie.web.feeds.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory
 from coterie.web.journal_memory import LINES_OF_A_GROUP, history_json
@@ -46,13 +47,14 @@ async def send_events(
 
 async def events_of_all(feed: GroupFeed, stopping: asyncio.Event) -> AsyncIterator[tuple[str, str]]:
     """`rows` and `trouble`, at most one of each in half a second."""
-    revision, trouble, sent_s = 0, "", float("-inf")
+    revision, sent_s = 0, float("-inf")
+    trouble: Phrase | None = None
     loop = asyncio.get_running_loop()
     while not stopping.is_set():
         is_due = loop.time() - sent_s >= EVERY_S
         if feed.trouble != trouble:
             trouble = feed.trouble
-            yield "trouble", json.dumps({"text": trouble})
+            yield "trouble", json.dumps({} if trouble is None else phrase_fields("error", trouble))
         elif is_due and (revision == 0 or revision != feed.memory.rows.revision):
             # The revision of now: rows that change while this is written come with the next.
             changes, revision, sent_s = feed.memory.rows.changes(revision), feed.memory.rows.revision, loop.time()
@@ -75,7 +77,8 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
         lines: list[JournalLine] | None = journal.of(group)
         times_cleared = journal.times_cleared
         timeline, followed = JournalTimeline(group), 0
-        explained_s, trouble = float("-inf"), ""
+        explained_s = float("-inf")
+        trouble: Phrase | None = None
         loop = asyncio.get_running_loop()
         while not stopping.is_set():
             if lines is not None:
@@ -100,7 +103,7 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
                 yield "changes", json.dumps(timeline.changes(visible))
             if feed.trouble != trouble:
                 trouble = feed.trouble
-                yield "trouble", json.dumps({"text": trouble})
+                yield "trouble", json.dumps({} if trouble is None else phrase_fields("error", trouble))
             if loop.time() - explained_s >= EVERY_S:
                 explained_s = loop.time()
                 explanation = await explained(feed, group)

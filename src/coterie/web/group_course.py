@@ -13,6 +13,7 @@ from coterie.text.lag import STALLED_AFTER_MS
 
 POINTS, POINT_EVERY_MS = 30, 5_000  # of lag
 REBALANCES_KEPT = 8
+CAUSES_KEPT = 5  # of a rebalance, in a row of the list
 
 Partition = tuple[str, int]
 PartitionLag = tuple[Partition, int, int]  # with its committed offset, and its lag in records
@@ -21,19 +22,20 @@ PartitionLag = tuple[Partition, int, int]  # with its committed offset, and its 
 class GroupCourse:
     """Of one group."""
 
-    __slots__ = ("_lags", "_offsets", "_point_ms", "rebalances_ms", "why")
+    __slots__ = ("_lags", "_offsets", "_point_ms", "causes", "more_causes", "rebalances_ms")
 
     def __init__(self) -> None:
         self._lags = array("q")
         self._point_ms = 0  # when the last point began
         self._offsets: dict[Partition, tuple[int, int]] = {}
         self.rebalances_ms: deque[int] = deque(maxlen=REBALANCES_KEPT)
-        self.why = ""
+        self.causes: list[dict[str, str]] = []
+        self.more_causes = 0
 
-    def rebalanced(self, time_ms: int, why: str) -> None:
-        """A rebalance, with its causes in words."""
+    def rebalanced(self, time_ms: int, causes: list[dict[str, str]]) -> None:
+        """A rebalance, with its causes as in the journal."""
         self.rebalances_ms.append(time_ms)
-        self.why = why
+        self.causes, self.more_causes = causes[:CAUSES_KEPT], max(len(causes) - CAUSES_KEPT, 0)
 
     def measured(self, lags: Iterable[PartitionLag], now_ms: int) -> None:
         """A look at the group's partitions."""

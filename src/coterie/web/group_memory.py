@@ -36,7 +36,7 @@ class GroupMemory:
     def take(self, line: JournalLine) -> None:
         """A line of the journal, in their order."""
         if is_rebalance(line):
-            self.courses[line.group].rebalanced(line.time_ms, line.why())
+            self.courses[line.group].rebalanced(line.time_ms, line.causes)
         self.journal.add(line)
         self.changed.add(line.group)
 
@@ -65,7 +65,8 @@ class GroupMemory:
             "course": lags,
             "since_ms": facts.since_ms,
             "rebalance_ms": course.rebalances_ms[-1] if course.rebalances_ms else None,
-            "why": course.why,
+            "causes": course.causes,
+            "more_causes": course.more_causes,
             "marks": marks(
                 facts.state,
                 None if facts.since_ms is None else now_ms - facts.since_ms,

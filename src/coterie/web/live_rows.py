@@ -15,7 +15,9 @@ class LiveRow(TypedDict):
     type such as connect.
     ``members``, ``generation`` (of a consumer group its epoch) and ``lag`` (records) are null where they are not known;
     ``since_ms``: when it came into its state, as far as that was seen; ``course``: its lag at the last looks, oldest first
-    (`GroupCourse.lags`). ``rebalance_ms`` and ``why``: the time and the causes of its last rebalance. ``marks``: of
+    (`GroupCourse.lags`). ``rebalance_ms``, ``causes`` and
+    ``more_causes``: the time and the first causes of its last rebalance, as a line of the journal has them, and how many more
+    there are. ``marks``: of
     `marks.MARKS`."""
 
     group: str
@@ -27,7 +29,8 @@ class LiveRow(TypedDict):
     course: list[int]
     since_ms: int | None
     rebalance_ms: int | None
-    why: str
+    causes: list[dict[str, str]]
+    more_causes: int
     marks: list[str]
 
 

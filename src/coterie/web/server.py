@@ -13,7 +13,8 @@ from urllib.parse import quote
 from aiohttp import web
 
 from coterie.client import KafkaError
-from coterie.web.changes import Changes, UnfitChange
+from coterie.observer.deploys import UnpredictableGroup
+from coterie.web.changes import Changes, RefusedChange, UnfitChange
 from coterie.web.cluster_documents import ClusterDocuments
 from coterie.web.event_streams import events_of_all, events_of_one, send_events
 from coterie.web.feeds.feed import GroupFeed
@@ -22,6 +23,7 @@ from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
 from coterie.web.records.record_reading import RecordReader
 from coterie.web.records.schema_registry import SchemaRegistry
+from coterie.web.refusals import refusal
 from coterie.web.what_if import DeployPredictions, UnfitDeploy
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
@@ -126,16 +128,18 @@ class Console:
 async def _worked(request: web.Request, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> web.Response:
     """What the work makes of the request's JSON object. Its type keeps out what a form of another page could send."""
     if request.content_type != "application/json":
-        return web.json_response({"error": "the request must be JSON"}, status=415)
+        return web.json_response(refusal(UnfitChange("not_json")), status=415)
     try:
         wanted = await request.json()
         if not isinstance(wanted, dict):
-            raise UnfitChange("the request must be a JSON object")
+            raise UnfitChange("not_an_object")
         document = await work(wanted)
-    except (ValueError, UnfitChange, UnfitDeploy) as error:
-        return web.json_response({"error": str(error)}, status=400)
-    except KafkaError as error:
-        return web.json_response({"error": str(error)}, status=409)
+    except ValueError:
+        return web.json_response(refusal(UnfitChange("not_json")), status=400)
+    except (UnfitChange, UnfitDeploy, UnpredictableGroup) as error:
+        return web.json_response(refusal(error), status=400)
+    except (RefusedChange, KafkaError) as error:
+        return web.json_response(refusal(error), status=409)
     return web.json_response(document)
 
 
@@ -144,9 +148,9 @@ async def _document(work: Awaitable[Any]) -> web.Response:
     try:
         document = await work
     except KafkaError as error:
-        return web.json_response({"error": str(error)}, status=502)
+        return web.json_response(refusal(error), status=502)
     if document is None:
-        return web.json_response({"error": "there is no such topic or partition"}, status=404)
+        return web.json_response(refusal(UnfitChange("no_partition")), status=404)
     return web.json_response(document)
 
 

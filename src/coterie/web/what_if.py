@@ -14,12 +14,21 @@ from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.timeline import Timeline, owner_name
 from coterie.laboratory.predicted_timeline import predicted_timeline
-from coterie.laboratory.prediction import Alternative, Deploy, DeployedGroup, Prediction, predict, usual_alternatives
+from coterie.laboratory.prediction import (
+    Alternative,
+    Deploy,
+    DeployedGroup,
+    Prediction,
+    predict,
+    setting_phrase,
+    usual_alternatives,
+)
 from coterie.machines.ownership import Partition
 from coterie.observer.deploys import predictable
 from coterie.observer.group_descriptions import now_ms
 from coterie.observer.group_facts import known_group
 from coterie.text.hidden import visible
+from coterie.text.phrase import PhrasedError
 from coterie.web.journal_memory import JournalMemory
 from coterie.web.marks import is_rebalance
 
@@ -27,8 +36,8 @@ SEEDS = 3
 LONGEST_MS = 3_600_000
 
 
-class UnfitDeploy(Exception):
-    """A deploy that cannot be predicted; the text says why."""
+class UnfitDeploy(PhrasedError):
+    """A deploy that cannot be predicted."""
 
 
 class DeployPredictions:
@@ -40,19 +49,20 @@ class DeployPredictions:
         self._turn = asyncio.Lock()
 
     async def predict(self, group: str, wanted: dict[str, Any]) -> dict[str, Any]:
-        """The document of `groups predict --json`, with `timelines`, those of its costs in their order (as if the deploy began
-        now), and `was` (`past`; null where no rebalance was seen). ``wanted``: `pause_ms`, `gap_ms`, `kill`, `only_one`.
-        Raises UnfitDeploy, UnpredictableGroup, KafkaError."""
+        """The document of `groups predict --json`, with `timelines` (as if the deploy began now) and `setting_phrases` of its
+        costs, in their order, `assumed_phrases`, and `was` (`past`; null where no rebalance was seen). ``wanted``: `pause_ms`,
+        `gap_ms`, `kill`, `only_one`. Raises UnfitDeploy, UnpredictableGroup, KafkaError."""
         removal = "kill" if wanted.get("kill") else "leave"
         only_one = bool(wanted.get("only_one"))
         deploy = Deploy(_ms(wanted, "pause_ms", 8_000), _ms(wanted, "gap_ms", 30_000), removal, only_one)
         if self._turn.locked():
-            raise UnfitDeploy("another prediction is under way; try again when it is done")
+            raise UnfitDeploy("prediction_under_way")
         async with self._turn:
             known = await known_group(self._client, group)
             predicted = predictable(known)
             deployed = predicted.deployed
             alternatives = usual_alternatives(deployed.setting, deploy, serves_consumer=predicted.serves_consumer)
+            settings = [deployed.setting, *(alternative.setting for alternative in alternatives)]
             members = sorted(
                 owner_name(m.member_id, m.client_id, m.group_instance_id) for m in known.description.members
             )
@@ -69,12 +79,14 @@ class DeployPredictions:
                         sorted(known.description.owners),
                     )
                 except BrokenProcessPool as error:
-                    raise UnfitDeploy("the process that predicts was killed") from error
+                    raise UnfitDeploy("prediction_killed") from error
         return {
             "group": group,
             **asdict(deploy),
             **asdict(prediction),
-            "assumed": predicted.assumed,
+            "assumed": list(map(str, predicted.assumed)),
+            "assumed_phrases": list(map(asdict, predicted.assumed)),
+            "setting_phrases": [asdict(setting_phrase(setting)) for setting in settings],
             "timelines": [_document(timeline, group) for timeline in timelines],
             "was": past(group, self._journal.of(group), members, deployed.partitions),
         }
@@ -121,5 +133,5 @@ def _document(timeline: Timeline, group: str) -> dict[str, Any]:
 def _ms(wanted: dict[str, Any], name: str, default: int) -> int:
     value = wanted.get(name, default)
     if type(value) is not int or not 0 <= value <= LONGEST_MS:
-        raise UnfitDeploy(f"{name} must be a whole number of ms from 0 to {LONGEST_MS}")
+        raise UnfitDeploy("not_a_number", name=name, least=0, most=LONGEST_MS)
     return value

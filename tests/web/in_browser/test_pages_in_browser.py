@@ -15,13 +15,15 @@ from playwright.async_api import Route
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, Producer
-from coterie.laboratory.prediction import Deploy, DeployedGroup, named, usual_alternatives
+from coterie.laboratory.prediction import Deploy, DeployedGroup, named, setting_phrase, usual_alternatives
 from coterie.laboratory.study.group import StudySetting
+from coterie.observer.explanations import last_events
 from coterie.text.hidden import visible
 from coterie.text.phrase import Phrase, phrase_fields
 from coterie.web import event_streams, journal_memory
 from coterie.web.feeds import handed_feed, observed_feed
-from coterie.web.what_if import past, predicted_with_timelines
+from coterie.web.refusals import refusal
+from coterie.web.what_if import UnfitDeploy, past, predicted_with_timelines
 from coterie_conformance.console.browser import chromium, opened, violations
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
@@ -72,6 +74,7 @@ def prediction_document() -> dict[str, Any]:
     documents = [timeline.document(visible) for timeline in timelines]
     return {"group": "crew", **asdict(deploy), **asdict(made), "assumed": list(HOSTILE)} | {
         "timelines": documents,
+        "setting_phrases": [],
         "was": past("crew", seen, HOSTILE[:2], 4),
     }
 
@@ -150,9 +153,9 @@ async def test_a_change_is_seen_while_one_looks() -> None:
             await page.wait_for_selector("text=new", timeout=PATIENCE_MS)
             feed.memory.rows.remove("new")
             await page.wait_for_selector("a:has-text('new')", state="hidden", timeout=PATIENCE_MS)
-            feed.trouble = "no broker answers"
+            feed.trouble = Phrase("of_kafka", {"error": "no broker answers"})
             await page.wait_for_selector("#trouble:has-text('no broker answers')", timeout=PATIENCE_MS)
-            feed.trouble = ""
+            feed.trouble = None
             await page.wait_for_selector("#trouble", state="hidden", timeout=PATIENCE_MS)
         async with opened(browser, url, "/console/groups/crew") as page:
             await page.wait_for_selector("#members .tall .row")
@@ -243,7 +246,7 @@ async def test_a_chinese_page_words_the_sentences_of_the_server() -> None:
     feed.memory.take(line("crew", "rebalance_started", BEGAN_MS, causes=causes))
     shown = {
         "#verdict": "重平衡在等待 client-1 重新加入；3 个成员中已有 2 个加入",
-        "#next": "下一个：9 秒后 重平衡超时；然后 移除 3 个成员中的 1 个（client-1），其余继续",
+        "#next": "秒后 重平衡超时；然后 移除 3 个成员中的 1 个（client-1），其余继续",  # the clock before it runs
         "#unseen": "已观察 4 秒；心跳、计时器以及谁已加入，从外部看不到：coterie 代理会显示",
         "#members": "尚未再次发送 JoinGroup",
         "#lines tbody tr:first-child": "client-1 加入",
@@ -258,10 +261,44 @@ async def test_a_chinese_page_words_the_sentences_of_the_server() -> None:
             await page.locator(selector).filter(has_text=words).wait_for(timeout=PATIENCE_MS)
         document = prediction_document()
         recommended = Phrase("deploy_best_as_is", {"unowned_s": "1.5", "rebalances": 6})
+        assumed = Phrase("assumed_default", {"name": "session.timeout.ms", "value": 45_000})
         document |= phrase_fields("recommendation", recommended)
+        document |= {"assumed": [str(assumed)], "assumed_phrases": [asdict(assumed)]}
+        document["setting_phrases"] = [asdict(setting_phrase(StudySetting("", "eager", assignor="range")))]
         await page.route("**/predict", lambda route: route.fulfill(json=document))
         await page.click("#what-if [type=submit]")
         await page.wait_for_selector("#what-if-answer:has-text('保持现有设置：这次部署使每个分区无所有者 1.5 秒')")
+        assert await page.inner_text("#what-if-assumed") == "假定：session.timeout.ms 未知：假定为默认值 45000"
+        assert "range，会话 45 秒（当前）" in await page.inner_text("#what-if-table tbody tr:first-child")
+
+
+async def test_a_chinese_page_words_causes_tasks_and_errors() -> None:
+    feed = feed_of("crew", "streams")
+    causes = [{"kind": "session_timeout", "client_id": "ben", "evidence": "inferred", "rule": "silent_for_session"}]
+    feed.memory.rows.put(row("crew", causes=causes, more_causes=2))
+    happened = last_events([line("crew", "rebalance_started", causes=causes)])
+    watched = Phrase("and_watched", {"phrase": Phrase("seen_stable", {"members": 3}), "happened": happened})
+    feed.explanations["crew"] = explanation("crew", **phrase_fields("verdict", watched))
+    restores = Phrase("restores", {"task": "1_0", "member": "app", "seconds": 12, "records": 300})
+    streams = feed.explanations["streams"]
+    streams["members"][0] |= {"restoring": [str(restores)], "restoring_phrases": [asdict(restores)]}
+    async with served(feed) as url, chromium() as browser:
+        async with opened(browser, url, "/console", locale="zh-CN") as page:
+            words = "ben 在会话超时内没有心跳 (推断：静默了一个会话) 以及另外 2 个"
+            await page.wait_for_selector(f"#groups .why:text-is('{words}')", timeout=PATIENCE_MS)
+            feed.trouble = Phrase("of_kafka", {"error": "NETWORK_EXCEPTION: no broker"})
+            await page.wait_for_selector(
+                "#trouble:text-is('来自 Kafka 的错误：NETWORK_EXCEPTION: no broker')", timeout=PATIENCE_MS
+            )
+        async with opened(browser, url, "/console/groups/crew", locale="zh-CN") as page:
+            words = "组稳定，有 3 个成员；观察期间：重平衡开始，ben 在会话超时内没有心跳 (推断：静默了一个会话)"
+            await page.wait_for_selector(f"#verdict:text-is('{words}')", timeout=PATIENCE_MS)
+            refused = refusal(UnfitDeploy("prediction_under_way"))
+            await page.route("**/predict", lambda route: route.fulfill(json=refused))
+            await page.click("#what-if [type=submit]")
+            await page.wait_for_selector("#what-if-answer:text-is('另一个预测正在进行；请在它完成后重试')")
+        async with opened(browser, url, "/console/groups/streams", locale="zh-CN") as page:
+            await page.wait_for_selector("#tasks .row:has-text('任务 1_0 正在 app 上恢复，已 12 秒，落后 300 条记录')")
 
 
 async def test_a_change_is_shown_before_it_is_done() -> None:

@@ -32,9 +32,10 @@ from coterie.coordinator.views.share_explanation import explain_share_group
 from coterie.coordinator.views.streams_explanation import explain_streams_group
 from coterie.records.batch import NO_TIMESTAMP
 from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
+from coterie.text.phrase import Phrase, phrase_fields
 
 NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
-_OF_TASKS = ("active", "standby", "warmup", "restoring")
+_OF_TASKS = ("active", "standby", "warmup", "restoring", "restoring_phrases")
 
 
 class ShareOffset(NamedTuple):
@@ -112,13 +113,15 @@ def explained(sources: GroupSources, group: AnyGroup, shared: ShareOffsets = Map
     return document
 
 
-def unserved(group_id: str, verdict: str) -> dict[str, Any]:
+def unserved(group_id: str, reason: str) -> dict[str, Any]:
     """The explanation of a group of which nothing is known, and why."""
+    verdict = Phrase("unserved", {"reason": reason})
     nothing = dict.fromkeys(
         ("in_state_ms", "protocol_type", "protocol", "leader", "next_timeout", "lag", "lag_ms", "unseen")
     )
     empty: dict[str, Any] = {name: [] for name in ("waiting_for", "members", "reserved_ids", "partitions", "stalled")}
-    return {"group": group_id, "state": "Unknown", "generation": -1, "verdict": verdict} | nothing | empty
+    known = {"group": group_id, "state": "Unknown", "generation": -1} | phrase_fields("verdict", verdict)
+    return known | nothing | empty
 
 
 def _pushed(pushing: Mapping[tuple[str, str], Instance], who: tuple[str, str], now_ms: int) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def predict(
             "group": group,
             **asdict(deploy),  # type: ignore[typeddict-item]
             **asdict(prediction),
-            "assumed": known.assumed,
+            "assumed": list(map(str, known.assumed)),
         }
         write_json(document, indent=2)
     else:

@@ -216,7 +216,7 @@ async def predict(source: ToolSource, group: str, pause_s: float, gap_s: float, 
         "members": prediction.members,
         "partitions": prediction.partitions,
         "costs": costs,
-        "assumed": list(known.assumed),
+        "assumed": list(map(str, known.assumed)),
     }
 
 

@@ -64,7 +64,7 @@ class MemberExplanation:
     pushed last, ``last_push_ms`` ago (None where it pushes none, or another member's look the same). Of a broker that is
     not coterie ``last_heard_ms`` is the time since its last commit, and what cannot be seen from outside is None. ``active``,
     ``standby`` and ``warmup`` are the tasks of a member of a streams group, as ``1_3``; ``restoring`` has a sentence for each
-    task that it restores."""
+    task that it restores, and ``restoring_phrases`` their data."""
 
     member_id: str
     group_instance_id: str | None
@@ -86,6 +86,7 @@ class MemberExplanation:
     standby: tuple[str, ...] = ()
     warmup: tuple[str, ...] = ()
     restoring: tuple[str, ...] = ()
+    restoring_phrases: tuple[Phrase, ...] = ()
 
     @property
     def is_silent(self) -> bool:

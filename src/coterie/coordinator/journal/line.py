@@ -231,7 +231,7 @@ class JournalLine:
         """The causes in words: "consumer-1 joined; consumer-2 left"; of a coordinator, where it came from."""
         if self.coordinator is not None:
             return self._coordinator_text()
-        return "; ".join(_cause_text(cause) for cause in self.causes)
+        return "; ".join(cause_text(cause) for cause in self.causes)
 
     def explained_json(self) -> str:
         """The line with ``why``, as commands and pages show it."""
@@ -289,7 +289,8 @@ def _is_cause(value: Any) -> bool:
     return isinstance(value, dict) and "kind" in value and {*map(type, value.values())} == {str}
 
 
-def _cause_text(cause: dict[str, str]) -> str:
+def cause_text(cause: dict[str, str]) -> str:
+    """One cause in words."""
     who = cause.get("group_instance_id") or cause.get("member_id") or cause.get("client_id") or ""
     text = f"{who} {CAUSES.get(cause['kind'], cause['kind'])}".strip()
     more = [cause["reason"]] if cause.get("reason") else []

@@ -6,6 +6,7 @@ A pure look at the state. Times in ms; the document has the fields of `coordinat
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from coterie.coordinator.consumer.state import LEAVE_GROUP_STATIC_EPOCH
@@ -143,6 +144,7 @@ def _restoring(group: StreamsGroup, member: StreamsGroupMember, now_ms: int) -> 
 def _member(group: StreamsGroup, member: StreamsGroupMember, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
     metadata, current, timers = member.metadata, member.current, group.timers[member.member_id]
     session_ms, target = config.group_streams_session_timeout_ms, group.target.get(member.member_id, NO_TASKS)
+    restoring = _restoring(group, member, now_ms)
     return {
         "member_id": member.member_id,
         "group_instance_id": metadata.instance_id,
@@ -160,5 +162,6 @@ def _member(group: StreamsGroup, member: StreamsGroupMember, now_ms: int, config
         "warmup": task_names(current.assigned.warmup),
         "revokes": task_names(current.pending_revocation.active),
         "target": task_names(target.active),
-        "restoring": [str(restores) for restores in _restoring(group, member, now_ms)],
+        "restoring": list(map(str, restoring)),
+        "restoring_phrases": list(map(asdict, restoring)),
     }

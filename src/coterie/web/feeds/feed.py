@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from coterie.text.phrase import Phrase
 from coterie.web.group_memory import GroupMemory
 
 
 class GroupFeed(Protocol):
-    """Keeps ``memory`` current while it runs. ``client``: settings of clients of the cluster. ``trouble``: a
-    sentence about what it cannot reach at present, "" where nothing is missing."""
+    """Keeps ``memory`` current while it runs. ``client``: settings of clients of the cluster. ``trouble``:
+    what it cannot reach at present, None where nothing is missing."""
 
     memory: GroupMemory
     client: dict[str, Any]
-    trouble: str
+    trouble: Phrase | None
 
     async def explain(self, group: str) -> dict[str, Any] | None:
         """The document of `groups why --json`; None where there is no such group. Raises KafkaError."""

@@ -13,6 +13,7 @@ from aiohttp import web
 from coterie.client import Admin
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.group_descriptions import SHARE_TYPE
+from coterie.text.phrase import Phrase
 from coterie.web.feeds.share_progress import with_share_progress
 from coterie.web.group_course import PartitionLag
 from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
@@ -48,7 +49,7 @@ class GroupsOfBroker(Protocol):
 class HandedFeed:
     """A `GroupFeed` of one broker. Costs the broker nothing but memory while no page listens."""
 
-    trouble = ""
+    trouble: Phrase | None = None
 
     def __init__(self, groups: GroupsOfBroker, client: dict[str, Any]) -> None:
         self.client, self._groups = client, groups

@@ -19,10 +19,12 @@ from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
 from coterie.text.lag import STALLED_AFTER_MS
+from coterie.text.phrase import Phrase
 from coterie.web.feeds.share_progress import with_share_progress
 from coterie.web.group_course import Partition
 from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
 from coterie.web.journal_tail import journal_tail
+from coterie.web.refusals import of_kafka
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
@@ -39,7 +41,8 @@ class ObservedFeed:
         self, client: dict[str, Any], notice: Callable[[str], None], earlier: Iterable[JournalLine] = ()
     ) -> None:
         self.client = client
-        self.memory, self.trouble = GroupMemory(), ""
+        self.memory = GroupMemory()
+        self.trouble: Phrase | None = None
         self._observation = ClusterObservation(client, self._observed, notice)
         self._observation.listeners.append(self._see)
         self._lags = GroupLags(client, self._observation.rate)
@@ -96,9 +99,9 @@ class ObservedFeed:
             try:
                 await self._pulse_admin.describe_cluster()
             except KafkaError as error:
-                self.trouble = str(error)
+                self.trouble = of_kafka(error)
             else:
-                self.trouble = ""
+                self.trouble = None
             await asyncio.sleep(PULSE_EVERY_S)
 
     async def _measure(self) -> None:

@@ -1,5 +1,5 @@
 // Changes: planned by the server, shown, and done only once the reader says so.
-import { element, tableRow, text, visible } from "./live.js";
+import { element, refusal, tableRow, text, visible } from "./live.js";
 
 const name = decodeURIComponent(document.querySelector("[data-api]").dataset.api.split("/").at(-1));
 const dialog = document.getElementById("change");
@@ -19,7 +19,7 @@ async function send(step, change) {
 
 function show(table, isDone) {
   problem.hidden = !table.error;
-  problem.textContent = visible(table.error ?? "", 1000);
+  problem.textContent = refusal(table);
   const headers = (table.headers ?? []).map((header) => {
     const cell = element("th", "", text(`change.column.${header}`));
     cell.scope = "col";

@@ -1,5 +1,5 @@
 // One group: why it is where it is, and what happened.
-import { element, language, listen, number, text, texts, time, visible } from "./live.js";
+import { element, eventText, language, listen, number, text, texts, time, visible } from "./live.js";
 import { GroupParts } from "./group_parts.js";
 import { offerPrediction } from "./what_if.js";
 import { mountTimeline } from "./timeline.js";
@@ -22,10 +22,9 @@ addEventListener("hashchange", () => timeline?.show(location.hash.slice(1)));
 
 function lineRow(line) {
   const row = element("tr");
-  const cells = [time(line.time_ms), number(line.generation), line.event, number(line.members), ""];
+  const cells = [time(line.time_ms), number(line.generation), eventText(line.event), number(line.members), ""];
   row.append(...cells.map((cell) => element("td", "", cell)));
-  const who = (cause) => cause.group_instance_id || cause.member_id || cause.client_id || "";
-  const causes = line.coordinator === undefined ? (line.causes ?? []).map((cause) => ({ ...cause, who: who(cause), verb: cause.kind })) : [];
+  const causes = line.coordinator === undefined ? line.causes ?? [] : [];
   const why = line.why ? whyOf(timeline, { causes, why: line.why }) : "";
   row.lastChild.append(element("bdi", "", visible(why, 1000)));
   return row;

@@ -97,7 +97,9 @@ function tasksOf(members) {
   };
   for (const member of members) {
     for (const role of ROLES) for (const name of member[role] ?? []) task(name)[role].push(member.member_id);
-    for (const words of member.restoring ?? []) task(words.split(" ")[1]).restoring.push(words);
+    for (const [index, words] of (member.restoring ?? []).entries()) {
+      task(words.split(" ")[1]).restoring.push(sentence(words, member.restoring_phrases?.[index]));
+    }
   }
   const compare = new Intl.Collator("en", { numeric: true }).compare;
   return [...tasks.values()].sort((a, b) => compare(a.name, b.name));

@@ -1,6 +1,7 @@
 // The list of groups: kept current by events, found and sorted here.
-import { ago, element, listen, number, text, time, visible } from "./live.js";
+import { ago, element, listen, number, text, texts, time, visible } from "./live.js";
 import { List, findByKey } from "./rows.js";
+import { causeText } from "./timeline_causes.js";
 import { shortNames } from "./timeline_model.js";
 
 const find = document.getElementById("find");
@@ -39,6 +40,12 @@ function furnish(row) {
   row.cells.rebalance.append(row.at, " ", row.why);
 }
 
+/** The causes of a group's last rebalance. */
+function whyIn({ causes, more_causes: more }) {
+  const words = causes.map((cause) => causeText(cause, texts, short)).join(text("timeline.and"));
+  return more ? `${words} ${text("timeline.more", { count: number(more) })}` : words;
+}
+
 /** A kind that has a text, or the protocol type of a group of another kind. */
 function kindText(kind) {
   const name = `kind.${kind}`, known = text(name);
@@ -63,7 +70,7 @@ function fill(cells, group, row) {
   cells.lag.textContent = number(group.lag);
   drawCourse(row.chart, group.course);
   row.at.title = group.rebalance_ms === null ? "" : time(group.rebalance_ms);
-  row.why.textContent = visible(short(group.why));
+  row.why.textContent = visible(whyIn(group));
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,4 +1,5 @@
 // What every page shares: its texts, text from outside made visible, and the stream of events.
+import { causeText } from "./timeline_causes.js";
 
 export const texts = JSON.parse(document.getElementById("texts").textContent);
 export const language = document.documentElement.lang;
@@ -13,9 +14,13 @@ export function sentence(english, data) {
   return texts[`phrase.${data?.name}`] === undefined ? english : worded(data);
 }
 
+/** What the server refuses, or cannot reach; "" for nothing. */
+export const refusal = ({ error = "", error_phrase: phrase }) => visible(sentence(error, phrase), 1000);
+
 const NAMED = 3; // of a list of names, as in coterie.text.phrase
 
 function worded({ name, values }) {
+  if (name === "cause" && values.kind) values = { text: causeText(values, texts, (who) => who) };
   return text(`phrase.${name}`, Object.fromEntries(Object.entries(values).map(([key, value]) => [key, wordedValue(key, value)])));
 }
 
@@ -26,8 +31,12 @@ function wordedValue(key, value) {
     return value.length > NAMED ? `${names} ${text("timeline.more", { count: value.length - NAMED })}` : names;
   }
   if (typeof value === "object") return worded(value);
+  if (key === "event") return eventText(value);
   return key.endsWith("_ms") ? span(value) : String(value);
 }
+
+/** An event of the journal; one that the texts do not have stays as it is. */
+export const eventText = (event) => texts[`event.${event.replaceAll(" ", "_")}`] ?? visible(event);
 
 const HIDDEN = new RegExp(`[${document.documentElement.dataset.hidden}]`, "gu"); // of coterie.text.hidden
 const SHORT_ESCAPES = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
@@ -90,7 +99,7 @@ export function listen(url, handlers) {
       source.addEventListener(event, (message) => handle(JSON.parse(message.data)));
     }
     source.addEventListener("trouble", (message) => {
-      trouble.textContent = visible(JSON.parse(message.data).text, 1000);
+      trouble.textContent = refusal(JSON.parse(message.data));
       trouble.hidden = !trouble.textContent;
     });
   };
@@ -119,11 +128,11 @@ export async function read(url) {
     const response = await fetch(url);
     const document_ = await response.json();
     if (response.ok) result = document_;
-    else shown = document_.error ?? String(response.status);
+    else shown = refusal(document_) || String(response.status);
   } catch {
     shown = text("live.away");
   }
-  trouble.textContent = visible(shown, 1000);
+  trouble.textContent = shown;
   trouble.hidden = !shown;
   status.textContent = shown ? text("live.off") : text("live.on");
   status.classList.toggle("on", !shown);

@@ -1,5 +1,6 @@
 // A rebalance in words, and the rebalances that are shown as a table: what a reader without the picture has.
 
+import { causeText } from "./timeline_causes.js";
 import { spanText, timeText } from "./timeline_drawing.js";
 
 const MOVES_SHOWN = 8, ROWS_SHOWN = 200;
@@ -19,14 +20,11 @@ export function button(text, act, title = "") {
   return made;
 }
 
-// The causes in the reader's language: the kinds that its texts do not have stay in the document's English.
-export function whyOf(view, rebalance) {
-  const { causes, why } = rebalance, short = (text) => view.model.names.short(text);
+// The causes in the reader's language; without one the line's own words.
+export function whyOf(view, { causes, why }) {
+  const { short } = view.model.names;
   if (causes.length === 0) return why ? short(why) : view.t("cause_unknown");
-  return causes.map(({ kind, who, verb, reason, rule }) => {
-    const more = [reason, rule && view.t("inferred", { rule: rule.replaceAll("_", " ") })].filter(Boolean).join(", ");
-    return `${short(who)} ${view.texts[`timeline.cause.${kind}`] ?? verb}`.trim() + (more ? ` (${more.slice(0, 300)})` : "");
-  }).join(view.t("and"));
+  return causes.map((cause) => causeText(cause, view.texts, short)).join(view.t("and"));
 }
 
 // What a lane shows at that time, and what an owner has.

@@ -1,5 +1,5 @@
 // What if: a restart of the group's members, predicted under its settings and others, beside what was seen.
-import { element, language, number, sentence, tableRow, text, texts, time, visible } from "./live.js";
+import { element, language, number, refusal, sentence, tableRow, text, texts, time, visible } from "./live.js";
 import { mountTimeline } from "./timeline.js";
 
 const form = document.getElementById("what-if");
@@ -49,12 +49,13 @@ function draw() {
 chosen.addEventListener("change", draw);
 
 function show(prediction) {
-  const { was } = prediction, ofWas = was === null ? null : seen(was);
+  const { was, setting_phrases: settings = [], assumed_phrases: phrases = [] } = prediction, ofWas = was === null ? null : seen(was);
   const rows = was === null ? prediction.costs : [...prediction.costs, ofWas];
   const most = Object.fromEntries(FIGURES.map(([name]) => [name, Math.max(...rows.map((row) => row[name]?.mean ?? 0))]));
   const name = (row) => {
     if (row === ofWas) return text("what_if.seen", { time: time(was.since_ms) });
-    return row.change ? row.setting : text("what_if.today", { setting: row.setting });
+    const setting = sentence(row.setting, settings[rows.indexOf(row)]);
+    return row.change ? setting : text("what_if.today", { setting });
   };
   shown = prediction;
   chosen.replaceChildren(...prediction.costs.map((cost, index) => new Option(visible(name(cost)), index)));
@@ -63,8 +64,8 @@ function show(prediction) {
   document.getElementById("what-if-result").hidden = false;
   draw();
   answer.textContent = visible(sentence(prediction.recommendation, prediction.recommendation_phrase), 2000);
-  document.getElementById("what-if-assumed").textContent =
-    prediction.assumed.length ? text("what_if.assumed", { words: visible(prediction.assumed.join("; "), 3000) }) : "";
+  const assumed = prediction.assumed.map((words, index) => sentence(words, phrases[index])).join(texts["timeline.and"]);
+  document.getElementById("what-if-assumed").textContent = assumed && text("what_if.assumed", { words: visible(assumed, 3000) });
 }
 
 export function offerPrediction() {
@@ -77,7 +78,7 @@ export function offerPrediction() {
     try {
       const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) };
       const result = await (await fetch(`${api}/predict`, options)).json();
-      if (result.error) answer.textContent = visible(result.error, 1000);
+      if (result.error) answer.textContent = refusal(result);
       else show(result);
     } catch {
       answer.textContent = text("live.away");
