@@ -27,6 +27,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coterie.machines.values import value
 from coterie.share.dead_letters import DELIVERY_COUNT_EXCEEDED, REJECTED, DeadRecords
 from coterie.share.in_flight import NO_LOCK, NO_MEMBER, Batch, Before, InFlight, OffsetRun
 from coterie.share.states import RecordCause, RecordState, next_state
@@ -34,7 +35,7 @@ from coterie.share.states import RecordCause, RecordState, next_state
 MIN_THROTTLED_DELIVERIES = 2
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShareLimits:
     """The settings that count for a group: group.share.* of the broker, or share.* of the group."""
 

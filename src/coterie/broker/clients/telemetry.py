@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings.tables.resource_tables import ClientMetricsConfig
+from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384
@@ -30,7 +31,7 @@ UNKNOWN = "unknown"  # the software of a client that did not name it
 _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subscription:
     """The metrics that a client pushes: prefixes of names, in the order of their first subscription, and the interval."""
 
@@ -190,7 +191,7 @@ class Telemetry:
         return Subscription(digest - 2**31, wanted, interval_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Filter:
     """A subscription with its ``match`` as expressions by the name of an attribute; None for one that is none of Python's."""
 
@@ -223,7 +224,7 @@ def _pattern(item: str) -> tuple[str, re.Pattern[str] | None]:
         return name.strip(), None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Push:
     """What one request pushes; ``metrics`` in OTLP, compressed or not."""
 

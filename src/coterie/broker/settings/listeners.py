@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.tables.broker_table import BrokerConfig
 from coterie.broker.settings.tables.security_table import PROTOCOLS
 from coterie.configuration import SettingError
+from coterie.machines.values import value
 from coterie.text.addresses import format_address
 
 PLAINTEXT = "PLAINTEXT"
@@ -19,7 +20,7 @@ _EVERY_ADDRESS = "0.0.0.0"
 Address = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Listener:
     """One of Kafka's listeners; an empty host means every address of the machine. The protocol of most is their name."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from coterie.assignors.server_side import ServerAssignor
 from coterie.coordinator.consumer import events as e
@@ -17,12 +16,13 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.topics.image import TopicsImage
+from coterie.machines.values import value
 
 Target = frozenset[TopicIdPartition]
 NO_PARTITIONS: Target = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignedMember:
     """A member as a server-side assignor sees it: the ids of the topics that it subscribes to, as far as they exist, and its
     part of the last target assignment."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coterie.coordinator.transactions import steps
 from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
@@ -24,10 +24,11 @@ from coterie.coordinator.transactions.state import (
 )
 from coterie.coordinator.transactions.state_log import store_error
 from coterie.coordinator.transactions.steps import Claim, check_producer
+from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InitProducer:
     """``claimed``: the producer id and epoch that the producer has, None for neither."""
 
@@ -36,7 +37,7 @@ class InitProducer:
     claimed: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddToTransaction:
     """``transaction_version``: 2 where records or offsets themselves add their partition."""
 
@@ -46,7 +47,7 @@ class AddToTransaction:
     transaction_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndTransaction:
     """Commits or aborts. ``bumps_epoch``: the transaction is of version 2."""
 
@@ -59,7 +60,7 @@ class EndTransaction:
 TransactionCommand = InitProducer | AddToTransaction | EndTransaction
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransactionResult:
     """The response to the request of that token; the producer id and epoch of InitProducer and of an end of version 2."""
 
@@ -69,21 +70,21 @@ class TransactionResult:
     epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeepState:
     """Append the state with acks=all, then call `TransactionMachine.kept`."""
 
     transaction: Transaction
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteMarkers:
     """Have the markers of a prepared transaction written, then call `TransactionMachine.marked`."""
 
     prepared: Transaction
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RemoveStates:
     """Append tombstones with acks=all, then call `TransactionMachine.removed` for each batch."""
 
@@ -93,7 +94,7 @@ class RemoveStates:
 TransactionEffect = TransactionResult | KeepState | WriteMarkers | RemoveStates
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Pending:
     """A state that is being kept or removed, and the response that waits for it, if any."""
 

@@ -7,7 +7,6 @@ values no response and no log line shows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.authentication.mapping_rules import BadRules, parse_rules
@@ -26,6 +25,7 @@ from coterie.configuration import (
     one_of,
     settings_of,
 )
+from coterie.machines.values import value
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def _security(
     return row(value_type, default, documentation, rule, update)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SecurityConfig:
     """The values of one listener."""
 

@@ -3,15 +3,14 @@ ShareGroupConfig and ShareCoordinatorConfig."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coterie.broker.settings.setting import BrokerSetting, Update, row
 from coterie.configuration import BOOLEAN, INT, LIST, SHORT, STRING, at_least, one_of, settings_of
+from coterie.machines.values import value
 
 KAFKA_SIMPLE_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShareConfig:
     """The values of the settings of share groups; names, units and defaults are Kafka's. The bounds are those of what a group
     may set for itself."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from coterie.coordinator.consumer.state import TopicId
 from coterie.coordinator.consumer.topics.xxh3 import xxh3_64
+from coterie.machines.values import value
 
 NO_TOPICS_HASH = 0
 _SUBSCRIPTIONS_KEPT = 1_000
@@ -17,7 +18,7 @@ _TOPIC, _UUID, _INT = struct.Struct("<bqq"), struct.Struct(">qq"), struct.Struct
 _UNSIGNED, _SIGNED = struct.Struct("<Q"), struct.Struct("<q")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicImage:
     """A topic: its id, its number of partitions, and the racks of each partition's replicas where they are known."""
 
@@ -27,7 +28,7 @@ class TopicImage:
     racks: tuple[frozenset[str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicsImage:
     """Every topic by name. ``version`` rises with every change of a topic, and ``created_version`` with every new one."""
 
