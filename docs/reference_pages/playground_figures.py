@@ -7,7 +7,6 @@ groups of 30 members, one of which is killed.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import tempfile
