@@ -32,6 +32,14 @@ HOSTNAME, USER, HOME = "5ca1ab1e0000", 1000, "/home/appuser"
 VARIABLES = {"PATH": "/opt/coterie:/usr/bin:/bin", "HOME": HOME, "HOSTNAME": HOSTNAME}  # Containerfile's
 MAPPED = 49_153
 START_S = 60.0
+# What the scripts of image and modules call, besides bash and nc.
+PROGRAMS = ("awk", "base64", "cat", "cut", "grep", "head", "hostname", "sed", "sh", "sleep", "tr", "true")
+_LISTENER = """\
+import socket, sys
+with socket.create_server(("", int(sys.argv[sys.argv.index("-p") + 1]))) as server:
+    while True:
+        server.accept()[0].close()
+"""
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
@@ -72,12 +80,23 @@ def _program(root: Path) -> None:
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/bash\nPYTHONPATH={search} exec {python} -m coterie "$@"\n')
     program.chmod(0o755)
-    busybox = shutil.which("busybox") or sys.exit("the image's shell is busybox: apt-get install busybox-static")
-    shutil.copy2(busybox, root / "bin" / "busybox")
+    _shell(root, shutil.which("busybox"), python)
+
+
+def _shell(root: Path, busybox: str | None, python: Path) -> None:
+    """bash, and busybox as in the image; where the machine has none, its own programs of the same names."""
     shutil.copy2(str(shutil.which("bash")), root / "bin" / "bash")
-    applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
-    for applet in set(applets) - {"bash", "busybox"}:
-        (root / "bin" / applet).symlink_to("busybox")
+    if busybox is not None:
+        shutil.copy2(busybox, root / "bin" / "busybox")
+        applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+        for applet in set(applets) - {"bash", "busybox"}:
+            (root / "bin" / applet).symlink_to("busybox")
+        return
+    for name in PROGRAMS:
+        shutil.copy2(Path(str(shutil.which(name))).resolve(), root / "bin" / name)
+    listener = root / "bin" / "nc"  # -ll -p PORT -e true
+    listener.write_text(f"#!{python}\n{_LISTENER}")
+    listener.chmod(0o755)
 
 
 def _mount(root: Path, path: Path) -> None:

@@ -18,12 +18,12 @@ import pytest
 
 from tests.package.fresh_environment import ROOT
 from tests.package.kafka_modules import MODULE_STARTS
-from tests.package.started_image import NAMESPACES
+from tests.package.started_image import NAMESPACES, PROGRAMS
 
-MISSING = [name for name in ("unshare", "mount", "busybox") if shutil.which(name) is None]
+MISSING = [name for name in ("unshare", "mount", "bash", *PROGRAMS) if shutil.which(name) is None]
 needs_namespaces = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or bool(MISSING),
-    reason="a container's namespaces take root on Linux, with unshare, mount and busybox",
+    reason="a container's namespaces take root on Linux, with unshare, mount and the programs that its scripts call",
 )
 
 
