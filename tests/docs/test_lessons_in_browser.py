@@ -15,7 +15,7 @@ from coterie.laboratory.playground.lessons import LESSONS, Lesson
 from coterie.laboratory.playground.session import PlaygroundSession, texts
 from coterie.laboratory.playground.settings import SETTINGS
 from coterie_conformance.console.browser import violations
-from tests.docs.test_playground_in_browser import called, playground, site
+from tests.docs.test_playground_in_browser import called, playground, site, until
 from tests.web.in_browser import in_a_browser
 
 __all__ = ["site"]
@@ -42,9 +42,9 @@ async def walk(page: Page, number: int, words: dict[str, str]) -> None:
     )
     assert (await page.locator("#lesson-text p").all_inner_texts()) == words[f"lesson.{lesson.name}.text"].split("\n")
     await page.get_by_role("button", name=words["lesson.start"], exact=True).click()
-    await page.wait_for_function("window.playground.isPlaying")
+    await until(page, "() => window.playground.isPlaying")
     await page.locator("#speed").evaluate(FASTEST)
-    await page.wait_for_function(ENDED, arg=lesson.end_ms)
+    await until(page, ENDED, lesson.end_ms)
     trace, members = at_the_desk(lesson)
     assert await called(page, "trace_hash") == trace
     assert await page.locator("#members li").count() == members
@@ -52,10 +52,9 @@ async def walk(page: Page, number: int, words: dict[str, str]) -> None:
     shown = set(await page.locator("main").evaluate("main => main.innerText.split('\\n')"))
     assert not shown & (words.keys() - SETTINGS.keys()), "a text without words"
     await page.get_by_role("button", name=words["back"], exact=True).click()
-    await page.wait_for_function("end_ms => window.playground.view.now_ms === end_ms - 10000", arg=lesson.end_ms)
+    await until(page, "end_ms => window.playground.view.now_ms === end_ms - 10000", lesson.end_ms)
     await page.get_by_role("button", name=words["step"], exact=True).click()
-    await page.wait_for_function("end_ms => window.playground.view.now_ms > end_ms - 10000", arg=lesson.end_ms)
-    assert await page.locator("#trouble").is_hidden()
+    await until(page, "end_ms => window.playground.view.now_ms > end_ms - 10000", lesson.end_ms)
     assert not await violations(page)
 
 

@@ -9,6 +9,7 @@ host's name and mounts files.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -159,8 +160,9 @@ def _takes_connections(port: int) -> bool:
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
+    with contextlib.suppress(ConnectionResetError):  # the client has gone, with a response under way
+        while data := await reader.read(65536):
+            writer.write(data)
     writer.close()
 
 
