@@ -179,11 +179,14 @@ class TlsConnection(Receiver):
         parts: list[bytes] = []
         is_over = False
         try:
-            while incoming.pending and not is_over:  # a read of nothing costs more than one of a record
-                part = read(min(incoming.pending, _RECORD_BYTES))  # a whole record, of which some bytes are not data
+            wanted = min(incoming.pending, _RECORD_BYTES)  # a record has fewer bytes of data than of its own
+            while wanted and not is_over:  # a read of nothing costs more than one of a record
+                part = read(wanted)
                 is_over = not part
                 if part:
                     parts.append(part)
+                # OpenSSL may have had the record's beginning already: as many bytes as were wanted need not be all of it.
+                wanted = min(incoming.pending or (len(part) == wanted) * _RECORD_BYTES, _RECORD_BYTES)
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
