@@ -26,6 +26,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.memory import ResponseMemory
 from coterie.broker.requests.message_sets import MessageSets
+from coterie.broker.requests.turn_writes import TurnWrites
 from coterie.broker.requests.turns import InThread, Turns, at_once, finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
@@ -121,7 +122,7 @@ class BrokerNode:
         before, unless the folder is to take any. Raises OSError, UnreadableFile, FolderOfAnother, or SettingError for a bad
         setting among those kept in the folder."""
         self.scheduler: Scheduler = scheduler
-        self.turns = Turns(scheduler, in_thread)
+        self.turns, self.writes = Turns(scheduler, in_thread), TurnWrites(scheduler)
         self.log_lines = LogLines(logger, scheduler)
         self._open_folder(fs, boot_id)
         finish(self._subscribing(self.kept_configs.names(ResourceType.CLIENT_METRICS)))

@@ -73,9 +73,9 @@ def resident_mb(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far, of the threads that it has (Linux's /proc, in nanoseconds; `stat` has hundredths of
-    a second)."""
-    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    """Processor time of a process so far, by the clock that Linux has for each (clock_getcpuclockid of POSIX): in nanoseconds,
+    with the threads that have ended, of which a JVM has some while it compiles."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 @dataclass(slots=True)

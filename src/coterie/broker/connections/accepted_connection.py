@@ -1,8 +1,8 @@
 """A client's connection as asyncio's transport has it: bytes in, bytes out, in turns, until its end.
 
-A response is written inside `data_received` where nothing waits. A connection works in turns of some milliseconds.
-Back-pressure both ways: requests stay in the buffer, and then in the socket, while the peer does not read its responses, while
-too many requests wait, and while there is no memory (`memory`).
+A response is written inside `data_received` where nothing waits, or with those of other connections (`TurnWrites`). A
+connection works in turns of some milliseconds. Back-pressure both ways: requests stay in the buffer, and then in the socket,
+while the peer does not read its responses, while too many requests wait, and while there is no memory (`memory`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from coterie.broker.connections.request_queue import RequestQueue, Server
 from coterie.broker.requests.calls import CannotRespond
 from coterie.broker.requests.connection import Authentication, ClientConnection
 from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.turn_writes import TurnWrites
 from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.settings.listeners import PLAINTEXT, PLAINTEXT_LISTENER, Listener
 from coterie.runtime.receiver import Receiver
@@ -36,6 +37,7 @@ class Owner(Server, Protocol):
 
     loop: asyncio.AbstractEventLoop
     request_memory: RequestMemory
+    writes: TurnWrites
     connections: OpenConnections
     max_request_bytes: int
 
@@ -165,7 +167,7 @@ class AcceptedConnection(Receiver):
                 pending.notify = self._responded
             if self._requests.throttle_ms:
                 self._mute()
-            self._flush()
+            self._write_soon()
         except CannotRespond as reason:
             self._close_with_reason(str(reason))
         return time_s() - started_s
@@ -274,11 +276,19 @@ class AcceptedConnection(Receiver):
             return
         if self._requests.throttle_ms:
             self._mute()
-        if self._requests.out and not self._in_turn:
-            self._flush()
+        if not self._in_turn:
+            self._write_soon()
         self._resume()
         if self._paused:
             self._update_reading()
+
+    def _write_soon(self) -> None:
+        size, writes = len(self._requests.out), self._broker.writes
+        if size:
+            if writes.waits(size):
+                writes.add(self._flush)
+            else:
+                self._flush()
 
     def _flush(self) -> None:
         data = self._requests.out
@@ -329,7 +339,6 @@ class AcceptedConnection(Receiver):
         if reason:
             self._broker.log_lines.warning("closing the connection from %s: %s", self.connection.host, reason)
         self._in_turn = False
-        self._flush()
         self.close()
 
     @property
@@ -343,6 +352,7 @@ class AcceptedConnection(Receiver):
 
     def close(self) -> None:
         """Ends the connection once its responses are read, and after `CLOSE_GRACE_S` in any case."""
+        self._flush()
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._broker.loop.call_later(CLOSE_GRACE_S, self._transport.abort)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from coterie.authentication.exchange import Exchange
 from coterie.authentication.principal import ANONYMOUS, Principal
@@ -53,7 +54,8 @@ class Authentication:
 class ClientConnection:
     """What any handler may use of its `Call`. ``host``: "/" and the address, as DescribeGroups shows it; ``local_address``:
     where the client connected to; ``authentication``: None on a listener without SASL. Handlers set what they learn:
-    ApiVersions the software, SASL the ``principal``, and ShareFetch what is called ``on_closed``."""
+    ApiVersions the software, SASL the ``principal``, ShareFetch what is called ``on_closed``, and the checks of an authorizer
+    keep the client's ``access`` here."""
 
     host: str
     port: int = 0
@@ -63,6 +65,7 @@ class ClientConnection:
     principal: Principal = ANONYMOUS
     authentication: Authentication | None = None
     on_closed: Callable[[ClientConnection], None] | None = None
+    access: Any = None
 
     def admits(self, api_key: int, now_s: float) -> bool:
         """Whether a request of that API is handled: without a session, only the requests that lead to one."""

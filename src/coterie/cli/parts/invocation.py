@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from coterie.console.terminal import write_json, write_line, write_table
+from coterie.runtime.counting_loop import new_loop
 from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
 from coterie.text.hidden import visible
 
@@ -189,7 +190,8 @@ def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, Any]],
 def _in_loop(work: Coroutine[Any, Any, Any]) -> Any:
     with on_signal(end_at_once()):  # while the loop is made and closed
         try:
-            return sentences(asyncio.run, work)
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                return sentences(runner.run, work)
         except asyncio.CancelledError:
             raise SystemExit(INTERRUPTED) from None
 

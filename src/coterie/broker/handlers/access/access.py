@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from coterie.authorizer.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, AclResourceType
 from coterie.broker.clients.acls import Acls, Denial
+from coterie.broker.clients.clients import Clients
 from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.process.clock import Clock
 from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.wire.declaration import Message
 
@@ -18,23 +21,24 @@ T = TypeVar("T")
 
 
 class Access:
-    """Of the client of a call. Denials are reported in the log, unless a check only looks for what to show."""
+    """Of the client of a connection, as long as it has this principal. Denials are reported in the log, unless a check only
+    looks for what to show."""
 
-    __slots__ = ("_acls", "_host", "_now_ms", "_principal")
+    __slots__ = ("_clock", "_host", "_name", "acls", "principal")
 
-    def __init__(self, acls: Acls, call: Call, now_ms: int) -> None:
-        self._acls, self._now_ms = acls, now_ms
-        self._principal = call.connection.principal.text
-        self._host = call.connection.host.lstrip("/")
+    def __init__(self, acls: Acls, connection: ClientConnection, clock: Clock) -> None:
+        self.acls, self._clock = acls, clock
+        self.principal, self._name = connection.principal, connection.principal.text
+        self._host = connection.host.lstrip("/")
 
     def allows(
         self, operation: AclOperation, resource_type: AclResourceType, name: str, *, is_reported: bool = True
     ) -> bool:
         """``is_reported``: whether a denial has a line in the log."""
-        ruling = self._acls.authorizer.decide(self._principal, self._host, operation, resource_type, name)
+        ruling = self.acls.authorizer.decide(self._name, self._host, operation, resource_type, name)
         if not ruling.is_allowed and is_reported:
-            denial = Denial(self._principal, self._host, operation, resource_type, name)
-            self._acls.report(denial, ruling, self._now_ms)
+            denial = Denial(self._name, self._host, operation, resource_type, name)
+            self.acls.report(denial, ruling, self._clock.now_ms())
         return ruling.is_allowed
 
     def allows_cluster(self, operation: AclOperation, *, is_reported: bool = True) -> bool:
@@ -51,7 +55,7 @@ class Access:
 
     def allows_for_any(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
         """As `Authorizer.allows_for_any`."""
-        return self._acls.authorizer.allows_for_any(self._principal, self._host, operation, resource_type)
+        return self.acls.authorizer.allows_for_any(self._name, self._host, operation, resource_type)
 
     def operations(self, resource_type: AclResourceType, name: str) -> int:
         """The bit field of the operations that are allowed (KIP-430)."""
@@ -60,6 +64,24 @@ class Access:
             for operation in OPERATIONS_OF[resource_type]
             if self.allows(operation, resource_type, name, is_reported=False)
         )
+
+
+class _Checking(Protocol):
+    """What the checks use of the broker."""
+
+    clients: Clients
+    clock: Clock
+
+
+def access_of(broker: _Checking, call: Call) -> Access | None:
+    """What the client of a call may do; None without an authorizer. Kept with its connection."""
+    acls, connection = broker.clients.acls, call.connection
+    if acls is None:
+        return None
+    access: Access | None = connection.access
+    if access is None or access.principal is not connection.principal or access.acls is not acls:
+        access = connection.access = Access(acls, connection, broker.clock)
+    return access
 
 
 def divided(items: Iterable[T], is_allowed: Callable[[T], bool]) -> tuple[list[T], list[T]]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from coterie.authorizer.acls import AclOperation
+from coterie.authorizer.acls import AclOperation, AclResourceType
 from coterie.broker.handlers.access import administration, groups, logs, share_groups, topics
-from coterie.broker.handlers.access.access import Access, CheckedRequest, Result
+from coterie.broker.handlers.access.access import CheckedRequest, Result, access_of
 from coterie.broker.handlers.access.refusals import refused
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call
@@ -41,8 +41,8 @@ def _group(operation: AclOperation) -> Check:
 
     def check(checked: CheckedRequest) -> Result:
         request = checked.request
-        if checked.access.allows_group(operation, request.group_id):
-            return checked.proceed()
+        if checked.access.allows(operation, AclResourceType.GROUP, request.group_id):
+            return checked.handler(checked.broker, request, checked.call)
         return refused(request, checked.call.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     return check
@@ -155,9 +155,9 @@ def _behind(handlers: Mapping[int, Handler], key: int, check: Check) -> Handler:
     """``handlers`` is called at each request: it gets a handler at its first."""
 
     def handle(broker: Services, request: Any, call: Call) -> Result:
-        acls = broker.clients.acls
-        assert acls is not None, "a broker without an authorizer uses its handlers as they are"
-        return check(CheckedRequest(Access(acls, call, broker.clock.now_ms()), broker, request, call, handlers[key]))
+        access = access_of(broker, call)
+        assert access is not None, "a broker without an authorizer uses its handlers as they are"
+        return check(CheckedRequest(access, broker, request, call, handlers[key]))
 
     return handle
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from functools import partial
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import Access
+from coterie.broker.handlers.access.access import access_of
 from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.handlers.coordinators.groups import hand_over
 from coterie.broker.handlers.services import GroupServices, Handler
@@ -42,9 +42,10 @@ def handle_consumer_group_heartbeat(
     """UNSUPPORTED_VERSION where the protocol is not enabled; otherwise the core decides."""
     if not is_enabled(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if broker.clients.acls is None or not request.subscribed_topic_regex:
+    access = access_of(broker, call)
+    if access is None or not request.subscribed_topic_regex:
         return hand_over(broker.groups, request, call)
-    access, pending = Access(broker.clients.acls, call, broker.clock.now_ms()), Pending()
+    pending = Pending()
     pending.may_describe = partial(access.allows_topic, AclOperation.DESCRIBE, is_reported=False)
     broker.groups.submit(request, pending, call.api_version, call.client_id, call.connection.host)
     return pending

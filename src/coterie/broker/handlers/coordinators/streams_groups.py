@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import Access
+from coterie.broker.handlers.access.access import access_of
 from coterie.broker.handlers.administration.topics import create_topics_of_broker
 from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.handlers.coordinators.groups import hand_over
@@ -132,10 +132,8 @@ def _created(broker: StreamsServices, wanted: Iterable[ConfiguredInternalTopic],
 
 def _denied(broker: StreamsServices, call: Call, names: Sequence[str]) -> list[str]:
     """The topics that the member may not create, nor all of the cluster."""
-    if broker.clients.acls is None:
-        return []
-    access = Access(broker.clients.acls, call, broker.clock.now_ms())
-    if access.allows_cluster(AclOperation.CREATE, is_reported=False):
+    access = access_of(broker, call)
+    if access is None or access.allows_cluster(AclOperation.CREATE, is_reported=False):
         return []
     return [name for name in names if not access.allows_topic(AclOperation.CREATE, name)]
 

@@ -9,7 +9,7 @@ from time import monotonic as time_s
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import Access
+from coterie.broker.handlers.access.access import Access, access_of
 from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.logs.waiting_tail import WaitingTail, check_leader
@@ -127,8 +127,7 @@ class _Fetching:
     @property
     def access(self) -> Access | None:
         """What the client may read; None without an authorizer."""
-        acls = self.broker.clients.acls
-        return None if acls is None else Access(acls, self.call, self.broker.clock.now_ms())
+        return access_of(self.broker, self.call)
 
     def read(self) -> tuple[Read, bool]:
         """The records of each partition, and whether they are a response: min.bytes, or a partition that failed."""

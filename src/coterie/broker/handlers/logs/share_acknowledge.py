@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import Access
+from coterie.broker.handlers.access.access import Access, access_of
 from coterie.broker.handlers.services import Handler, ShareFetchServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FINAL_EPOCH
@@ -86,12 +86,6 @@ def check_readable(broker: ShareFetchServices, access: Access | None, partition:
     topic = broker.topics.by_id.get(partition.topic_id)
     if topic is None or not 0 <= partition.partition < len(topic.partitions):
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def access_of(broker: ShareFetchServices, call: Call) -> Access | None:
-    """What the client may read; None without an authorizer."""
-    acls = broker.clients.acls
-    return None if acls is None else Access(acls, call, broker.clock.now_ms())
 
 
 def acknowledge(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from coterie.broker.handlers.access.access import access_of
 from coterie.broker.handlers.logs.share_acknowledge import (
-    access_of,
     acknowledge,
     by_topic,
     check_readable,

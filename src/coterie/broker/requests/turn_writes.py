@@ -1,0 +1,45 @@
+"""Responses of one turn of the loop, written together: a client on the same machine is woken once for all of them. To wake a
+thread that sleeps costs the sender some five microseconds, as much as the rest of the system call."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from coterie.broker.process.scheduling import Scheduler
+from coterie.runtime.counting_loop import CountingLoop
+
+MAX_WRITES = 64  # that wait for each other, about half a millisecond
+SMALL_BYTES = 4096  # larger responses are written at once
+
+
+class TurnWrites:
+    """At the end of a turn, or after `MAX_WRITES`. A request that came alone in its turn waits for nothing, and so does each
+    one in a loop that does not count."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._poll = scheduler.poll if isinstance(scheduler, CountingLoop) else None
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def waits(self, size: int) -> bool:
+        """Whether a response of so many bytes is to be added, and not written at once."""
+        return self._poll is not None and self._poll.events > 1 and size <= SMALL_BYTES
+
+    def add(self, write: Callable[[], None]) -> None:
+        """Calls ``write`` once the turn is over."""
+        waiting = self._waiting
+        if not waiting:
+            self._scheduler.call_soon(self._write)
+        waiting.append(write)
+        if len(waiting) >= MAX_WRITES:
+            self._write()
+
+    def _write(self) -> None:
+        waiting = self._waiting
+        try:
+            while waiting:
+                waiting.popleft()()
+        finally:
+            if waiting:
+                self._scheduler.call_soon(self._write)

@@ -1,0 +1,74 @@
+"""What a connection keeps of its client's access ends with its principal, and no ruling of it outlives the ACLs."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.authentication.principal import USER, Principal
+from coterie.authorizer.acls import AclOperation
+from coterie.broker.clients.acls import Acls
+from coterie.broker.handlers.access.access import Access, access_of
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection
+from coterie.log.files.filesystem import MemoryFileSystem
+from tests.broker.access.restricted_broker import GROUP, RestrictedBroker
+
+
+def access(broker: RestrictedBroker, connection: ClientConnection) -> Access:
+    kept = access_of(broker, Call(0, "client", connection))
+    assert kept is not None
+    return kept
+
+
+def connected(user: str) -> ClientConnection:
+    return ClientConnection("/10.0.0.7", principal=Principal(USER, user))
+
+
+def may_read(broker: RestrictedBroker, connection: ClientConnection) -> bool:
+    return access(broker, connection).allows_group(AclOperation.READ, "g")
+
+
+def test_it_is_kept_with_its_connection() -> None:
+    broker, connection = RestrictedBroker(), connected("a")
+    assert access(broker, connection) is access(broker, connection)
+    assert access(broker, connection) is not access(broker, connected("a"))
+
+
+def test_another_principal_has_its_own() -> None:
+    """As after the login of a connection that sent ApiVersions before."""
+    broker, connection = RestrictedBroker(), connected("ANONYMOUS")
+    broker.allow("a", AclOperation.READ, GROUP, "g")
+    assert not may_read(broker, connection)
+    connection.principal = Principal(USER, "a")
+    assert may_read(broker, connection)
+    connection.principal = Principal(USER, "b")
+    assert not may_read(broker, connection)
+
+
+def test_a_change_of_the_acls_is_in_force_at_once() -> None:
+    broker, connection = RestrictedBroker(), connected("a")
+    assert not may_read(broker, connection)
+    allowed = broker.allow("a", AclOperation.READ, GROUP, "g")
+    assert may_read(broker, connection)
+    broker.acls.alter(removed=[allowed])
+    assert not may_read(broker, connection)
+    broker.acls.replace([allowed])
+    assert may_read(broker, connection)
+
+
+def test_other_acls_of_the_broker_are_in_force_at_once() -> None:
+    """As those of `deny` in a test."""
+    broker, connection = RestrictedBroker(), connected("a")
+    broker.allow("a", AclOperation.READ, GROUP, "g")
+    assert may_read(broker, connection)
+    broker.clients.acls = Acls(MemoryFileSystem(broker.clock.now_ms), broker.settings.current, is_alone=True)
+    assert not may_read(broker, connection)
+
+
+def test_a_denial_is_logged_again_after_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    broker, connection = RestrictedBroker(), connected("a")
+    for _ in range(3):
+        assert not may_read(broker, connection)
+        assert not may_read(broker, connection)
+        broker.world.run_until(broker.world.now_ms + 61_000)
+    assert caplog.text.count("is denied READ on group g") == 3

@@ -1,0 +1,180 @@
+"""Responses of one turn of the loop are written together at its end, in their order; none is lost with its connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from coterie.broker.broker import Broker
+from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.requests.turn_writes import MAX_WRITES, SMALL_BYTES, TurnWrites
+from coterie.broker.settings import BrokerSettings
+from coterie.runtime.counting_loop import CountingLoop
+from coterie.wire.framing import encode_request
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from tests.awaiting import quiet
+from tests.fake_transport import FakeTransport
+
+
+class Served:
+    """A broker in a loop whose last poll had ``events``, with a connection."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker, self.transport = broker, FakeTransport()
+        self.connection = AcceptedConnection(broker)
+        self.connection.connection_made(self.transport)
+
+    def request(self, *correlation_ids: int) -> None:
+        """Sends requests as one piece of bytes."""
+        self.broker.turns.spent_s = 0.0  # the share of real time of a turn of the loop
+        frames = [encode_request(number, "raw", ApiVersionsRequest("raw", "1"), 3) for number in correlation_ids]
+        self.connection.data_received(b"".join(frames))
+
+    def written(self) -> list[list[int]]:
+        """The correlation ids of the responses in each write so far."""
+        return [_correlation_ids(data) for data in self.transport.written]
+
+
+def _correlation_ids(data: bytes) -> list[int]:
+    read = []
+    while data:
+        size = 4 + int.from_bytes(data[:4], "big")
+        read.append(int.from_bytes(data[4:8], "big"))
+        data = data[size:]
+    return read
+
+
+def in_loop(story: Callable[[Served], Awaitable[None]], events: int) -> None:
+    async def run() -> None:
+        broker = Broker(BrokerSettings())
+        await broker.start("127.0.0.1", 0)
+        try:
+            await quiet()
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, CountingLoop)
+            served = Served(broker)
+            served.request(0)  # the handler is imported
+            served.transport.written.clear()
+            loop.poll.events = events
+            await story(served)
+        finally:
+            await broker.stop()
+
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(run())
+
+
+def test_a_response_of_a_shared_turn_is_written_at_its_end() -> None:
+    async def story(served: Served) -> None:
+        served.request(1)
+        assert served.written() == []
+        await asyncio.sleep(0)
+        assert served.written() == [[1]]
+
+    in_loop(story, events=2)
+
+
+def test_a_request_that_came_alone_waits_for_nothing() -> None:
+    async def story(served: Served) -> None:
+        served.request(1)
+        assert served.written() == [[1]]
+
+    in_loop(story, events=1)
+
+
+def test_responses_of_one_connection_keep_their_order() -> None:
+    async def story(served: Served) -> None:
+        served.request(1)
+        served.request(2, 3)  # handled as a turn of its own, which ends with a write
+        served.request(4)
+        await asyncio.sleep(0)
+        assert served.written() == [[1, 2, 3], [4]]
+
+    in_loop(story, events=2)
+
+
+@pytest.mark.parametrize("end", ["close", "eof", "unreadable"])
+def test_a_response_that_waits_is_written_before_the_connection_ends(end: str) -> None:
+    async def story(served: Served) -> None:
+        served.request(1)
+        if end == "close":
+            served.connection.close()
+        elif end == "eof":
+            await asyncio.sleep(0)  # the end of a stream is an event of a later poll
+            assert not served.connection.eof_received()
+        else:
+            served.connection.data_received(b"\x7f\xff\xff\xff")
+        assert served.written() == [[1]]
+
+    in_loop(story, events=2)
+
+
+def test_an_aborted_connection_writes_nothing() -> None:
+    async def story(served: Served) -> None:
+        served.request(1)
+        served.connection.connection_lost(None)
+        await asyncio.sleep(0)
+        assert served.written() == []
+
+    in_loop(story, events=2)
+
+
+def test_so_many_are_written_before_the_end_of_the_turn() -> None:
+    loop, written = CountingLoop(), list[int]()
+    loop.poll.events = 2
+    writes = TurnWrites(loop)
+    for number in range(MAX_WRITES + 1):
+        writes.add(lambda number=number: written.append(number))  # type: ignore[misc]
+    assert written == list(range(MAX_WRITES))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert written == list(range(MAX_WRITES + 1))
+    loop.close()
+
+
+def test_a_write_that_fails_holds_up_no_other() -> None:
+    loop, written = CountingLoop(), list[int]()
+    writes = TurnWrites(loop)
+    writes.add(lambda: [][0])
+    for number in range(MAX_WRITES - 2):
+        writes.add(lambda number=number: written.append(number))  # type: ignore[misc]
+    with pytest.raises(IndexError):
+        writes.add(lambda: written.append(-1))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert written == [*range(MAX_WRITES - 2), -1]
+    loop.close()
+
+
+def test_large_responses_and_those_of_other_loops_do_not_wait() -> None:
+    loop = CountingLoop()
+    loop.poll.events = 2
+    assert TurnWrites(loop).waits(SMALL_BYTES)
+    assert not TurnWrites(loop).waits(SMALL_BYTES + 1)
+    loop.close()
+    other = asyncio.SelectorEventLoop()
+    assert not TurnWrites(other).waits(1)
+    other.close()
+
+
+def test_a_loop_counts_the_events_of_its_polls() -> None:
+    loop, counts = CountingLoop(), list[int]()
+    pairs = [socket.socketpair() for _ in range(2)]
+
+    def readable(reader: socket.socket) -> None:
+        reader.recv(1)
+        counts.append(loop.poll.events)
+
+    for reader, _ in pairs:
+        loop.add_reader(reader, readable, reader)
+    for sent in (2, 1):
+        for _, writer in pairs[:sent]:
+            writer.send(b"x")
+        loop.run_until_complete(asyncio.sleep(0))
+    assert counts == [2, 2, 1]
+    for reader, writer in pairs:
+        loop.remove_reader(reader)
+        reader.close()
+        writer.close()
+    loop.close()
