@@ -15,6 +15,7 @@ from pathlib import Path
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.certify.settling import wait_for_coordinator
+from coterie.client.blocking import BlockingAdmin, BlockingProducer
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.text.addresses import format_address
@@ -30,7 +31,8 @@ from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupR
 from coterie_conformance.groups.differential import coterie_broker, make_topics
 from coterie_conformance.groups.modern_folders import there_and_back
 from coterie_conformance.groups.questions import TOPIC
-from coterie_conformance.servers.kafka import java, running
+from coterie_conformance.servers.coterie_process import CoterieBroker
+from coterie_conformance.servers.kafka import KafkaBroker, java, on_zookeeper, running
 
 GROUPS = {"crew": "i0", "other": None, "grüße": None}
 _DAMAGED = ("isvalid: false", "mismatch", "non-consecutive", "exception")  # in the words of Kafka's dump tool
@@ -175,10 +177,47 @@ def we_take_over_theirs(version: str, folder: Path) -> FormatCheck:
     )
 
 
+def kafka_sets_aside_ours(version: str, folder: Path) -> FormatCheck:
+    """Kafka on a folder of its own in which coterie has made a topic meanwhile: its topic stays, coterie's is renamed, its log
+    has a WARN and no more. With the name of before, coterie has the topic again with its record, as the page on migration
+    says."""
+    data, name = folder / "data", "coterie.s.own"
+    kafka, ours = KafkaBroker(version, folder, ONE_PARTITION), CoterieBroker(data, ONE_PARTITION)
+    try:
+        kafka.start()
+        make_topics(kafka.address)
+        kafka.stop()
+        ours.start()
+        with BlockingProducer({"bootstrap.servers": format_address(*ours.address)}) as producer:
+            producer.send_and_wait(name, b"v", partition=0)
+        ours.stop()
+        kafka.start()
+        kafka.stop()
+        aside = [path for path in data.iterdir() if path.name.startswith(f"{name}-0.") and path.name.endswith("-stray")]
+        wrong = [] if len(aside) == 1 and (data / f"{TOPIC}-0").is_dir() else [f"{sorted(map(str, data.iterdir()))}"]
+        lines = (folder / "kafka.log").read_text(errors="replace").splitlines()
+        named = [line for line in lines if "stray" in line and f"{name}-0" in line]
+        wrong += [line for line in named if " WARN " not in line] or ([] if named else [f"no line names {name}-0"])
+        for path in aside:
+            path.rename(data / f"{name}-0")
+        ours.start()
+        with BlockingAdmin({"bootstrap.servers": format_address(*ours.address)}) as admin:
+            ends = admin.list_offsets({(name, 0): -1}, errors={})
+        if ends != {(name, 0): 1}:
+            wrong.append(f"renamed back, coterie has {ends}")
+    finally:
+        ours.stop()
+        kafka.stop()
+    text = "; ".join(wrong) or "renamed to -stray with a WARN alone; renamed back, coterie has it with its record"
+    return FormatCheck("Kafka sets a topic of coterie's aside", not wrong, text)
+
+
 def check_format(version: str, folder: Path, on_check: Callable[[FormatCheck], None]) -> list[FormatCheck]:
     """All of it for one version. Raises CannotRun."""
     checks = kafka_reads_ours(version, folder / "format")
     checks.append(we_take_over_theirs(version, folder / "take-over"))
+    if not on_zookeeper(version):
+        checks.append(kafka_sets_aside_ours(version, folder / "stray"))
     if version in WITH_SHARE_GROUPS:
         there = there_and_back(version, folder / "there-and-back")
         killed = there_and_back(version, folder / "killed", killed=True)
