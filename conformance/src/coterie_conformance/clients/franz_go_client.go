@@ -20,7 +20,7 @@ const crewParts = 4
 var (
 	ctx = context.Background()
 	// Topics beside the one of the words: with all settings by default, for copies, and for groups.
-	plainTopic, copyTopic, crewTopic string
+	plainTopic, copyTopic, crewTopic, compactedTopic string
 	// Of the records: late enough that no retention removes them.
 	baseTime = time.Now().UnixMilli() - 100_000
 )
@@ -60,6 +60,8 @@ func topicSteps(admin *kadm.Client) {
 	step("create by the broker's defaults", func() (any, error) { return admin.CreateTopics(ctx, -1, -1, nil, plainTopic) })
 	step("only validate", func() (any, error) { return admin.ValidateCreateTopics(ctx, 1, 1, nil, "more", topic) })
 	step("create two more", func() (any, error) { return admin.CreateTopics(ctx, crewParts, 1, nil, crewTopic, copyTopic) })
+	compacted := map[string]*string{"cleanup.policy": pointer("compact")}
+	step("create a compacted topic", func() (any, error) { return admin.CreateTopics(ctx, 1, 1, compacted, compactedTopic) })
 	step("list topics", until(func() (kadm.TopicDetails, error) { return admin.ListTopics(ctx) }, crewTopic))
 	step("metadata of two topics", func() (any, error) { return admin.Metadata(ctx, topic, "nowhere") })
 	described := func() (map[string]kadm.Config, error) {
@@ -256,7 +258,7 @@ func produceSteps(admin *kadm.Client) {
 		return records
 	}()...)
 	do("without a key, to a compacted topic", func() error {
-		return client.ProduceSync(ctx, &kgo.Record{Topic: copyTopic, Value: []byte("x")}).FirstErr()
+		return client.ProduceSync(ctx, &kgo.Record{Topic: compactedTopic, Value: []byte("x")}).FirstErr()
 	})
 	step("read every compression and form", func() (any, error) { return readAll(connect(at(plainTopic, kgo.NewOffset().AtStart())), count) })
 	step("read from a timestamp", func() (any, error) {

@@ -272,6 +272,7 @@ func main() {
 	readWords()
 	nameOfError = kafkaName
 	plainTopic, copyTopic, crewTopic = words.Topic+"-plain", words.Topic+"-copies", words.Topic+"-shifts"
+	compactedTopic = words.Topic + "-compacted"
 	admin := kadm.NewClient(connect())
 	topicSteps(admin)
 	brokerSteps(admin)
@@ -282,7 +283,7 @@ func main() {
 	transactionSteps(admin)
 	securitySteps(admin)
 	step("delete topics", func() (any, error) {
-		return admin.DeleteTopics(ctx, words.Topic, plainTopic, copyTopic, crewTopic, "nowhere")
+		return admin.DeleteTopics(ctx, words.Topic, plainTopic, copyTopic, crewTopic, compactedTopic, "nowhere")
 	})
 	admin.Close()
 }
