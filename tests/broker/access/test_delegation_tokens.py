@@ -105,6 +105,7 @@ def test_without_a_secret_there_are_none() -> None:
 
 
 def test_a_token_is_created_renewed_described_and_expired(broker: TokenBroker) -> None:
+    """testExpireDelegationToken (SaslSslAdminIntegrationTest)."""
     now_ms = broker.clock.now_ms()
     made = broker.create("alice", "bob")
     assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (0, "alice", "alice")
@@ -206,3 +207,38 @@ def test_the_setting_of_older_brokers_names_the_secret_too() -> None:
     memory = MemoryFileSystem()
     made = TokenBroker(memory, secret=None, delegation_token_master_key=SECRET).create("alice")
     assert TokenBroker().clients.tokens.limits.hmac_of(made.token_id) == made.hmac
+
+
+MOST_MS = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("lifetime_ms", "max_ms", "expires_ms"),
+    [(2 * 3_600_000, 2 * 3_600_000, 2 * 3_600_000), (MOST_MS, 7 * DAY_MS, DAY_MS)],
+    ids=["testCreateDelegationTokenWithSmallerTimeout", "testCreateTokenWithOverflowTimestamp"],
+)
+def test_how_long_a_token_lives(broker: TokenBroker, lifetime_ms: int, max_ms: int, expires_ms: int) -> None:
+    """As in SaslSslAdminIntegrationTest: a life shorter than the first renewal, and one beyond the largest time."""
+    made = broker.create("alice", lifetime_ms=lifetime_ms)
+    lives = made.max_timestamp_ms - made.issue_timestamp_ms, made.expiry_timestamp_ms - made.issue_timestamp_ms
+    assert lives == (max_ms, expires_ms)
+
+
+@pytest.mark.parametrize(
+    ("period_ms", "expires_ms"),
+    [(50, 50), (8 * DAY_MS, 7 * DAY_MS), (MOST_MS, 7 * DAY_MS)],
+    ids=[
+        "testExpireDelegationTokenWithOptionExpireTimePeriodMs",
+        "testExpiredTimeStampLargerThanMaxLifeStamp",
+        "testExpireTokenWithOverflowTimestamp",
+    ],
+)
+def test_a_token_is_expired_after_a_period(broker: TokenBroker, period_ms: int, expires_ms: int) -> None:
+    """As in SaslSslAdminIntegrationTest: never after its longest life."""
+    made = broker.create("alice")
+    expired = broker.send("alice", ExpireDelegationTokenRequest(made.hmac, period_ms))
+    assert expired.expiry_timestamp_ms - made.issue_timestamp_ms == expires_ms
+    assert broker.described("alice") == ["alice"]
+    broker.world.run_until(made.issue_timestamp_ms + expires_ms + 1)
+    renewed = broker.send("alice", RenewDelegationTokenRequest(made.hmac, -1))
+    assert renewed.error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED

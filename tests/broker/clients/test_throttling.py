@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.clients.throttling import EXEMPT
+from coterie.broker.clients.quotas import ClientQuotas
+from coterie.broker.clients.throttling import EXEMPT, Throttling
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection
 from coterie.laboratory.world import World
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.quotas.limits import Entity
 from coterie.records.encoding import encode_batch
 from coterie.wire.codec import decode
@@ -322,3 +324,14 @@ def test_a_request_that_is_denied_is_throttled(world: World) -> None:
     (data,) = client.transport.written
     response, _ = decode(HeartbeatResponse, data[8:], 3)
     assert (response.error_code, response.throttle_time_ms) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, 1_000)
+
+
+def test_a_fetch_has_at_most_the_bytes_of_all_windows() -> None:
+    """testGetMaxValueInQuotaWindowWithNonDefaultQuotaWindow: of four samples three are full windows."""
+    quotas = ClientQuotas(MemoryFileSystem())
+    throttling, call = Throttling(quotas, windows=4), Call(11, "app", ClientConnection("/10.0.0.7"))
+    assert throttling.fetched_at_most(call, 1_000_000) == 1_000_000
+    quotas.alter({APP: {"consumer_byte_rate": 10.0}})
+    assert throttling.fetched_at_most(call, 1_000_000) == 30
+    quotas.alter({APP: {"consumer_byte_rate": None}})
+    assert throttling.fetched_at_most(call, 1_000_000) == 1_000_000
