@@ -30,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--closes", type=int, default=40, help="how many consumers tests/client/consumer/test_closing.py closes"
     )
+    parser.addoption(
+        "--pictures", metavar="DIRECTORY", help="write the console's pictures of the docs there (then look at each)"
+    )
     parser.addoption("--copies", type=int, default=1, help="how many stories of each client tests/exactly_once runs")
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the console in the docs: `python -m tests.web.in_browser.pictures docs` writes them.
+"""The pictures of the console in the docs, which `test_pictures_in_browser.py` takes, with --pictures docs into docs.
 
 A broker with its console, and members of a group as processes, one of which is killed: the picture of the group is taken while
 the others wait, the list of groups as well; what a restart would cost is predicted once they have gone on.
@@ -24,6 +24,7 @@ from coterie_conformance.console.browser import chromium, opened
 NAMES = ("anna", "ben", "cleo")
 SETTINGS = {"session.timeout.ms": "60000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
 SIZE = {"width": 1180, "height": 1000}
+PICTURES = ("console-groups.png", "console-group.png", "console-what-if.png", "console-topic.png")
 
 
 @contextlib.asynccontextmanager
@@ -63,9 +64,9 @@ async def _until(page: Page, state: str) -> None:
     await page.wait_for_selector(f"#clock:has-text('{state}')", timeout=120_000)
 
 
-async def take(folder: Path) -> None:
-    """Writes the four pictures."""
-    broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}), folder / "kafka-data")
+async def take(folder: Path, data: Path) -> None:
+    """Writes the PICTURES; ``data`` is the broker's."""
+    broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}), data)
     host, port = await broker.start("127.0.0.1", 0)
     server = f"{host}:{port}"
     async with contextlib.AsyncExitStack() as stack:
@@ -80,6 +81,7 @@ async def take(folder: Path) -> None:
         processes = []
         browser = await stack.enter_async_context(chromium())
         page = await stack.enter_async_context(opened(browser, url, "/console/groups/crew", viewport=SIZE))
+        groups = await stack.enter_async_context(opened(browser, url, "/console", viewport=SIZE | {"height": 420}))
         for name in NAMES:
             processes.append(await stack.enter_async_context(member(server, name)))
             await page.wait_for_selector(f"#members .tall .row:has-text('{name}')", timeout=120_000)
@@ -91,10 +93,9 @@ async def take(folder: Path) -> None:
         processes.append(await stack.enter_async_context(member(server, "dora")))
         await page.wait_for_selector("#verdict:has-text('wait')", timeout=120_000)
         await asyncio.sleep(2)
-        async with opened(browser, url, "/console", viewport=SIZE | {"height": 420}) as groups:
-            await groups.wait_for_selector(".mark.waits", timeout=30_000)
-            await groups.screenshot(path=folder / "console-groups.png")
-            await page.screenshot(path=folder / "console-group.png")
+        await groups.wait_for_selector(".mark.waits", timeout=60_000)
+        await page.screenshot(path=folder / "console-group.png")
+        await groups.screenshot(path=folder / "console-groups.png")
         await _until(page, "Stable")
         await page.click("#what-if [name=go]")
         await page.wait_for_selector("#what-if-result:not([hidden])", timeout=120_000)
@@ -105,7 +106,3 @@ async def take(folder: Path) -> None:
             await topic.wait_for_selector("#replicas .tall .row")
             await topic.click("#records summary")
             await topic.screenshot(path=folder / "console-topic.png")
-
-
-if __name__ == "__main__":
-    asyncio.run(take(Path(sys.argv[1])))
