@@ -36,7 +36,7 @@ def causes(fleet: Path) -> list[Row]:
 
 
 def deploys(fleet: Path) -> list[Row]:
-    """The dearest first."""
+    """The costliest first."""
     return sorted(rows_of(fleet / "fleet_deploys"), key=lambda r: (-r["unowned_ms"], r["from_ms"], r["group"]))
 
 
@@ -93,7 +93,7 @@ def _deploys(rows: list[Row]) -> Section | None:
         for r in rows[:ROWS_SHOWN]
     ]
     headers = ["group", "from (UTC)", "took", "restarted", "rebalances", "moved", "unowned"]
-    note = f"{quantity(len(rows), 'deploy')}, the dearest first: members went and came again under their client ids."
+    note = f"{quantity(len(rows), 'deploy')}, the costliest first: members went and came again under their client ids."
     return Section("Deploys", note, table(headers, cells, frozenset(range(2, 7))))
 
 
@@ -111,7 +111,7 @@ def _groups(rows: list[Row]) -> Section:
         ]
         for r in rows[:ROWS_SHOWN]
     ]
-    headers = ["group", "rebalances", "members", "moved", "unowned", "deploys", "unowned in them", "dearest cause"]
+    headers = ["group", "rebalances", "members", "moved", "unowned", "deploys", "unowned in them", "costliest cause"]
     note = f"{min(len(rows), ROWS_SHOWN)} of {quantity(len(rows), 'group')}, the longest unowned first."
     return Section("Groups", note, table(headers, cells, frozenset(range(1, 7))))
 

@@ -182,8 +182,7 @@ def restart_session(
         member.deadline_ms = deadline_ms
         if is_heartbeat:
             heard_ms = deadline_ms - member.session_timeout_ms
-            interval_ms = heard_ms - member.heartbeat_ms
-            if member.heartbeat_ms >= 0 and interval_ms < member.session_timeout_ms:  # else it waited in a rebalance
-                member.heartbeat_interval_ms = interval_ms
+            if 0 <= member.heartbeat_ms >= group.phase_since_ms:  # else it waited in a rebalance
+                member.heartbeat_interval_ms = heard_ms - member.heartbeat_ms
             member.heartbeat_ms = heard_ms
     return member

@@ -268,7 +268,7 @@ def _recommendation(costs: Sequence[PredictedCost], options: Sequence[Alternativ
     values = _cost_values(best) | {
         "changes": option.steps,
         "today_s": of_today["unowned_s"],
-        "today": f"{today.rebalances.mean:g}",
+        "today": f"{round(today.rebalances.mean, 1):g}",
     }
     if option.setting.session_timeout_ms > options[0].setting.session_timeout_ms:
         return Phrase("deploy_change_crash", values | {"session_ms": option.setting.session_timeout_ms})

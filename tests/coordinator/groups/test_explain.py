@@ -40,6 +40,15 @@ def test_a_rebalance_names_whom_it_waits_for_and_what_the_timeout_will_do() -> N
     assert (a["last_heard_ms"], a["waits_in"], b["waits_in"]) == (3000, None, "JoinGroup")
 
 
+def test_the_time_between_heartbeats_leaves_out_a_wait_in_a_rebalance() -> None:
+    beats = (*STABLE, "advance 1000", "heartbeat a", "advance 1000", "heartbeat a")
+    assert explain(*beats)["members"][0]["heartbeat_interval_ms"] == 1000
+    waits = ("advance 500", "join b version=3", "join a", "advance 4000", "sync a assign=a:x", "heartbeat a")
+    assert explain(*beats, *waits)["members"][0]["heartbeat_interval_ms"] == 1000
+    again = explain(*beats, *waits, "advance 1200", "heartbeat a")
+    assert again["members"][0]["heartbeat_interval_ms"] == 1200
+
+
 def test_a_late_leader_is_named() -> None:
     explanation = explain("join a version=3", "advance 500")
     assert explanation["verdict"] == "the members have joined; the leader a-1 has not sent the assignment yet"

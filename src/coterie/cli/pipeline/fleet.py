@@ -68,7 +68,7 @@ def fleet(history: Path, out: Path | None, top: int, spark_above: int, master: s
         )
         for r in groups[:top]
     ]
-    headers = ["GROUP", "UNOWNED", "REBALANCES", "MOVED", "DEPLOYS", "DEAREST CAUSE"]
+    headers = ["GROUP", "UNOWNED", "REBALANCES", "MOVED", "DEPLOYS", "COSTLIEST CAUSE"]
     show(groups, False, headers, rows, "the history has no rebalance")
     show(
         causes,

@@ -47,7 +47,7 @@ function lastInWords(view) {
   const last = view.model.rebalances.at(-1);
   if (last === undefined) return [];
   const span = last.until === null ? view.t("under_way") : lasting(view, last);
-  return [element("p", "", view.t("last", { span, why: whyOf(view, last) }))];
+  return [element("p", "", view.t("last", { span, why: whyOf(view, last).replace(/\.$/, "") }))]; // Kafka's reasons may end with one
 }
 
 const lasting = (view, { from, until }) => spanText((until ?? view.nowMs) - from) + (until === null ? ` ${view.t("so_far")}` : "");
