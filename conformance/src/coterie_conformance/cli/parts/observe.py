@@ -92,7 +92,7 @@ def proxy_sentences(figures: Figures) -> list[str]:
 
 # -- console ------------------------------------------------------------------------------------------------------------------
 
-CONSOLE_VERSIONS = ("3.9.1", "4.3.0")
+CONSOLE_VERSIONS = ("3.9.1", "4.3.0", "4.4.0")
 SEVERAL = 3
 
 
