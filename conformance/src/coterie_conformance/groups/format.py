@@ -196,7 +196,7 @@ def kafka_sets_aside_ours(version: str, folder: Path) -> FormatCheck:
         aside = [path for path in data.iterdir() if path.name.startswith(f"{name}-0.") and path.name.endswith("-stray")]
         wrong = [] if len(aside) == 1 and (data / f"{TOPIC}-0").is_dir() else [f"{sorted(map(str, data.iterdir()))}"]
         lines = (folder / "kafka.log").read_text(errors="replace").splitlines()
-        named = [line for line in lines if "stray" in line and f"{name}-0" in line]
+        named = [line for line in lines if "-stray" in line and f"{name}-0." in line]
         wrong += [line for line in named if " WARN " not in line] or ([] if named else [f"no line names {name}-0"])
         for path in aside:
             path.rename(data / f"{name}-0")
@@ -217,7 +217,7 @@ def check_format(version: str, folder: Path, on_check: Callable[[FormatCheck], N
     checks = kafka_reads_ours(version, folder / "format")
     checks.append(we_take_over_theirs(version, folder / "take-over"))
     if not on_zookeeper(version):
-        checks.append(kafka_sets_aside_ours(version, folder / "stray"))
+        checks.append(kafka_sets_aside_ours(version, folder / "aside"))
     if version in WITH_SHARE_GROUPS:
         there = there_and_back(version, folder / "there-and-back")
         killed = there_and_back(version, folder / "killed", killed=True)
