@@ -41,7 +41,8 @@ p { max-width: 62em; }
 figure svg { display: block; width: 100%; min-width: 820px; height: auto; }
 figure .phone { display: none; max-width: 480px; }
 figure .phone svg, figure .phone + .wide svg { min-width: 0; }
-@media (max-width: 800px) { figure .phone { display: block; } figure .phone + .wide { display: none; } }
+@media (max-width: 800px) { figure .phone { display: block; } figure .phone + .wide { display: none; }
+  td:last-child:not(.n) { min-width: 24em; } }
 figure svg text, figure svg .small { fill: var(--ink); }
 figure svg .spread { stroke: var(--ink); }
 figure svg .axis { stroke: var(--faint); }
