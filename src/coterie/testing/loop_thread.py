@@ -52,7 +52,13 @@ class LoopThread:
 
     def _on_loop(self, work: Any, timeout_s: float) -> Any:
         assert self._loop is not None, "it has not started"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result(timeout_s)
+        except TimeoutError:
+            if running.done():
+                raise
+            raise TimeoutError(f"the {self._what}'s thread has not ended a call within {timeout_s:g} s") from None
 
     def _until(self, done: Callable[[], T], wanted: str, why: Callable[[], str], timeout_s: float) -> T:
         deadline_s = time.monotonic() + timeout_s

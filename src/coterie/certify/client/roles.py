@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from coterie.client.blocking import BlockingConsumer
 
 STORIES: dict[str, tuple[ClientStory, ...]] = {CONSUMER: CONSUMER_STORIES, PRODUCER: PRODUCER_STORIES}
 AT_ONCE = 5  # records for each partition, or each process, each time
+_log = logging.getLogger(__name__)
 UNDONE_AT_MOST = 100  # records that a producer is given ahead of its acknowledgements
 
 
@@ -150,18 +152,25 @@ def run_stories(
     jobs: int,
     progress: Callable[[ClientOutcome], None] = lambda _: None,
 ) -> list[ClientOutcome]:
-    """The outcome of each story, in their order; so many ``jobs`` run at a time, each with a broker of its own."""
+    """The outcome of each story, in their order; so many ``jobs`` run at a time, each with a broker of its own. A story
+    whose stage, not its client, has run out of time runs once more."""
 
     running: list[StoryRun] = []
 
     def run(story: ClientStory) -> ClientOutcome:
-        stage = (ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun)(
-            story, client, guard, delivery=delivery
-        )
-        running.append(stage)
-        outcome = stage.run()
+        try:
+            outcome = stage_of(story).run()
+        except TimeoutError as error:  # of the stage itself, not of the client: a machine with too much other work
+            _log.warning("%s: %s; the story runs again", story.name, error)
+            outcome = stage_of(story).run()
         progress(outcome)
         return outcome
+
+    def stage_of(story: ClientStory) -> StoryRun:
+        stage_class = ConsumerStoryRun if story.role == CONSUMER else ProducerStoryRun
+        stage = stage_class(story, client, guard, delivery=delivery)
+        running.append(stage)
+        return stage
 
     with ProcessGuard() as guard, ThreadPoolExecutor(jobs) as pool:
         try:
