@@ -6,8 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import coterie.testing.Broker;
 import coterie.testing.Rule;
+import java.time.Duration;
 import java.util.List;
+import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;
@@ -31,6 +34,11 @@ class CoterieTest {
     private Orders orders;
 
     private int before;
+
+    @BeforeAll
+    static void lookOften() {
+        Awaitility.setDefaultPollInterval(Duration.ofMillis(10));
+    }
 
     @DynamicPropertySource
     static void address(DynamicPropertyRegistry registry) {
