@@ -39,6 +39,7 @@ def test_a_small_log_needs_neither_spark_nor_java(tmp_path: Path) -> None:
         done.stderr.splitlines()[-1] == f"without Spark: the input has {SIZE:,} bytes, and --spark-above is 32,000,000"
     )
     assert f"112 rows in {out / 'commits'}" in done.stdout
+    assert done.stdout.splitlines()[-1].strip().startswith("no row in flapping, epochs")
     page = command(tmp_path, "report", "crew", "--history", str(out), "--out", str(tmp_path / "page"))
     assert page.returncode == 0, page.stderr
     assert "Owners of each partition" in (tmp_path / "page" / "report.html").read_text()

@@ -246,7 +246,11 @@ def history(
         write_json(counts)
     else:
         for name, count in counts.items():
-            write_line(f"{quantity(count, 'row'):>17} in {out / name}")
+            if count:
+                write_line(f"{quantity(count, 'row'):>17} in {out / name}")
+        empty = [name for name, count in counts.items() if not count]
+        if empty:
+            write_line(f"{'no row':>17} in {', '.join(empty)}")
     _report_unreadable(out)
 
 
