@@ -19,25 +19,35 @@ Row = Any  # of a table
 
 def ranked(fleet: Path) -> list[Row]:
     """The groups, the longest unowned first."""
-    return sorted(rows_of(fleet / "fleet_groups"), key=lambda r: (-r["unowned_ms"], -r["rebalances"], r["group"]))
+    return sorted(
+        rows_of(fleet / "fleet_groups"), key=lambda r: (-(r["unowned_ms"] or 0), -r["rebalances"], r["group"])
+    )
 
 
 def causes(fleet: Path) -> list[Row]:
     """Each cause over all groups, the one that cost the most first."""
-    rebalances, unowned_ms, groups = Counter[str](), Counter[str](), Counter[str]()
+    rebalances, groups = Counter[str](), Counter[str]()
+    unowned_ms: dict[str, int | None] = {}
     for row in rows_of(fleet / "fleet_causes"):
         rebalances[row["cause"]] += row["rebalances"]
-        unowned_ms[row["cause"]] += row["unowned_ms"]
+        unowned_ms.setdefault(row["cause"], None)
+        if row["unowned_ms"] is not None:
+            unowned_ms[row["cause"]] = (unowned_ms[row["cause"]] or 0) + row["unowned_ms"]
         groups[row["cause"]] += 1
     return [
         {"cause": cause, "rebalances": rebalances[cause], "unowned_ms": unowned_ms[cause], "groups": groups[cause]}
-        for cause in sorted(rebalances, key=lambda cause: (-unowned_ms[cause], -rebalances[cause], cause))
+        for cause in sorted(rebalances, key=lambda cause: (-(unowned_ms[cause] or 0), -rebalances[cause], cause))
     ]
 
 
 def deploys(fleet: Path) -> list[Row]:
     """The costliest first."""
-    return sorted(rows_of(fleet / "fleet_deploys"), key=lambda r: (-r["unowned_ms"], r["from_ms"], r["group"]))
+    return sorted(rows_of(fleet / "fleet_deploys"), key=lambda r: (-(r["unowned_ms"] or 0), r["from_ms"], r["group"]))
+
+
+def known_span(ms: int | None) -> str:
+    """A time, or that it is not known."""
+    return "-" if ms is None else span(ms)
 
 
 def cause_title(cause: str) -> str:
@@ -69,12 +79,14 @@ def sections(fleet: Path) -> list[Section]:
 def summary(fleet: Path) -> str:
     """A sentence for the head of the page."""
     groups = ranked(fleet)
-    rebalances, unowned_ms = sum(r["rebalances"] for r in groups), sum(r["unowned_ms"] for r in groups)
+    rebalances, times = sum(r["rebalances"] for r in groups), [r["unowned_ms"] for r in groups]
+    known = [ms for ms in times if ms is not None]
+    unowned = f"{span(sum(known))} unowned" if known else "for how long partitions were unowned is not known"
     first_ms, last_ms = min(r["first_ms"] for r in groups), max(r["last_ms"] for r in groups)
     inferred = sum(r["inferred"] for r in groups) / rebalances
     counted = f"{quantity(len(groups), 'group')}, {quantity(rebalances, 'rebalance')}"
     when = f"from {_time(first_ms)} to {_time(last_ms)} UTC"
-    return f"{counted} {when}, {span(unowned_ms)} unowned; {inferred:.0%} of the causes are inferred."
+    return f"{counted} {when}, {unowned}; {inferred:.0%} of the causes are inferred."
 
 
 def _deploys(rows: list[Row]) -> Section | None:
@@ -88,7 +100,7 @@ def _deploys(rows: list[Row]) -> Section | None:
             f"{r['restarted']} of {r['members']}",
             r["rebalances"],
             r["moved"],
-            span(r["unowned_ms"]),
+            known_span(r["unowned_ms"]),
         ]
         for r in rows[:ROWS_SHOWN]
     ]
@@ -104,10 +116,10 @@ def _groups(rows: list[Row]) -> Section:
             r["rebalances"],
             r["members"],
             r["moved"],
-            span(r["unowned_ms"]),
+            known_span(r["unowned_ms"]),
             r["deploys"],
-            span(r["deploy_unowned_ms"]),
-            f"{cause_title(r['cause'])} ({span(r['cause_unowned_ms'])})",
+            known_span(r["deploy_unowned_ms"]),
+            f"{cause_title(r['cause'])} ({known_span(r['cause_unowned_ms'])})",
         ]
         for r in rows[:ROWS_SHOWN]
     ]

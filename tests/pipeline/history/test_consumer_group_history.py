@@ -66,7 +66,7 @@ def test_kafkas_crew_one_revokes_for_another_that_leaves_again() -> None:
     assert [(r["generation"], r["cause"], r["joined"], r["departed"]) for r in tables["rebalances"]] == [
         (2, "member_joined", 1, 0),
         (3, "member_joined", 1, 0),
-        (4, "member_left", 0, 1),
+        (4, "member_gone", 0, 1),
     ]
     moved = [r["moved"] for r in tables["epochs"]]
     assert moved[0] == 0, "a first owner is no move"
@@ -223,7 +223,7 @@ def test_a_folder_of_kafka(tmp_path: Path) -> None:
     assert sorted((r["generation"], r["cause"]) for r in crew) == [
         (2, "member_joined"),
         (3, "member_joined"),
-        (4, "member_left"),
+        (4, "member_gone"),
     ]
     assert len([r for r in table["tenures"] if r["group"] == "crew"]) == 2
     states = {r["group"]: (r["state"], r["generation"], r["members"]) for r in table["groups"]}

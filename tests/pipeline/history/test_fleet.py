@@ -26,7 +26,9 @@ DATA = KAFKA / "4.3.0"
 MINUTE_MS = 60_000
 
 
-def line_of(group: str, minute: float, generation: int, unowned_ms: int, *causes: tuple[str, str]) -> JournalLine:
+def line_of(
+    group: str, minute: float, generation: int, unowned_ms: int | None, *causes: tuple[str, str]
+) -> JournalLine:
     """``causes``: kind and member id, CLIENT-LIFE."""
     time_ms = 10**12 + round(minute * MINUTE_MS)
     line = JournalLine(time_ms, group, generation, "stable", "CompletingRebalance", "Stable", members=3)
@@ -99,6 +101,15 @@ def test_members_that_leave_and_stay_away_are_no_deploy() -> None:
         {"time_ms": 1_000 + n, "member_id": f"m-{n}", "client_id": f"client-{n}", "has_come": n > 3} for n in range(8)
     ]
     assert deploy_rows(rebalances, lives) == []
+
+
+def test_a_time_that_no_source_knows_is_not_zero(tmp_path: Path) -> None:
+    history = history_of([line_of("crew", 0, 1, None, ("member_joined", "anna-1"))], tmp_path)
+    done = CliRunner().invoke(main, ["pipeline", "fleet", "--history", str(history)], catch_exceptions=False)
+    assert done.stdout.splitlines()[1].split()[:3] == ["crew", "-", "1"]
+    page = ["pipeline", "report", "--all", "--history", str(history), "--out", str(tmp_path / "page")]
+    assert CliRunner().invoke(main, page, catch_exceptions=False).exit_code == 0
+    assert "for how long partitions were unowned is not known" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_the_commands_show_the_ranking_and_write_the_page(history: Path, tmp_path: Path) -> None:

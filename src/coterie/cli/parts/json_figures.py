@@ -105,14 +105,14 @@ class FleetGroup(TypedDict):
 
     group: str
     rebalances: int
-    unowned_ms: int
-    undetected_ms: int
+    unowned_ms: int | None
+    undetected_ms: int | None
     moved: int
     members: int
     deploys: int
-    deploy_unowned_ms: int
+    deploy_unowned_ms: int | None
     cause: str
-    cause_unowned_ms: int
+    cause_unowned_ms: int | None
     stated: int
     inferred: int
     unknown: int
@@ -125,7 +125,7 @@ class FleetCause(TypedDict):
 
     cause: str
     rebalances: int
-    unowned_ms: int
+    unowned_ms: int | None
     groups: int
 
 
@@ -138,7 +138,7 @@ class FleetDeploy(TypedDict):
     restarted: int
     members: int
     rebalances: int
-    unowned_ms: int
+    unowned_ms: int | None
     moved: int
 
 

@@ -19,7 +19,7 @@ from coterie.cli.pipeline.spark import (
 )
 from coterie.console.terminal import write_json, write_line
 from coterie.runtime.extras import require
-from coterie.text.quantity import quantity, span
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_figures import FleetFigures
@@ -60,7 +60,7 @@ def fleet(history: Path, out: Path | None, top: int, spark_above: int, master: s
     rows: list[tuple[Any, ...]] = [
         (
             r["group"],
-            span(r["unowned_ms"]),
+            fleet_page.known_span(r["unowned_ms"]),
             r["rebalances"],
             r["moved"],
             r["deploys"],
@@ -74,7 +74,10 @@ def fleet(history: Path, out: Path | None, top: int, spark_above: int, master: s
         causes,
         False,
         ["CAUSE", "UNOWNED", "REBALANCES", "GROUPS"],
-        [(fleet_page.cause_title(r["cause"]), span(r["unowned_ms"]), r["rebalances"], r["groups"]) for r in causes],
+        [
+            (fleet_page.cause_title(r["cause"]), fleet_page.known_span(r["unowned_ms"]), r["rebalances"], r["groups"])
+            for r in causes
+        ],
         "no cause is known",
     )
     write_line(f"{quantity(len(groups), 'group')}, {quantity(len(deploys), 'deploy')}; the tables are in {folder}")

@@ -238,7 +238,7 @@ def _rebalance(
     new = {s.instance_id or member_id: s for member_id, s in members.items()}
     joined, departed = [n for n in new if n not in old], [n for n in old if n not in new]
     causes = [("member_joined", f"{n} joined") for n in joined]
-    causes += [("member_left", f"{n} left or was removed") for n in departed]
+    causes += [("member_gone", f"{n} left or was removed") for n in departed]
     if not causes:
         changed = [n for n, s in new.items() if _topics(s) != _topics(old[n])]
         causes = [("subscription_changed", f"{n} changed its subscription") for n in changed]

@@ -118,18 +118,18 @@ def group_row(rebalances: list[Row], lives: list[Row]) -> Row | None:
     if not rebalances:
         return None
     deploys = deploy_rows(rebalances, lives)
-    worst = max(cause_rows(rebalances), key=lambda row: (row["unowned_ms"], row["rebalances"], row["cause"]))
+    worst = max(cause_rows(rebalances), key=lambda row: (row["unowned_ms"] or 0, row["rebalances"], row["cause"]))
     origins = Counter(row["origin"] for row in rebalances)
     known = origins[INFERRED] + origins[UNKNOWN] + origins[None]
     return {
         "group": rebalances[0]["group"],
         "rebalances": len(rebalances),
-        "unowned_ms": _sum(rebalances, "unowned_ms"),
-        "undetected_ms": _sum(rebalances, "undetected_ms"),
+        "unowned_ms": _known(rebalances, "unowned_ms"),
+        "undetected_ms": _known(rebalances, "undetected_ms"),
         "moved": _sum(rebalances, "moved"),
         "members": max(row["members"] or 0 for row in rebalances),
         "deploys": len(deploys),
-        "deploy_unowned_ms": _sum(deploys, "unowned_ms"),
+        "deploy_unowned_ms": _known(deploys, "unowned_ms") if deploys else 0,
         "cause": worst["cause"],
         "cause_unowned_ms": worst["unowned_ms"],
         "stated": len(rebalances) - known,
@@ -150,7 +150,7 @@ def cause_rows(rebalances: list[Row]) -> list[Row]:
             "group": rows[0]["group"],
             "cause": cause,
             "rebalances": len(rows),
-            "unowned_ms": _sum(rows, "unowned_ms"),
+            "unowned_ms": _known(rows, "unowned_ms"),
             "moved": _sum(rows, "moved"),
         }
         for cause, rows in sorted(by_cause.items())
@@ -174,7 +174,7 @@ def deploy_rows(rebalances: list[Row], lives: list[Row]) -> list[Row]:
                     "restarted": restarts.first.total(),
                     "members": members,
                     "rebalances": len(cost),
-                    "unowned_ms": _sum(cost, "unowned_ms"),
+                    "unowned_ms": _known(cost, "unowned_ms"),
                     "moved": _sum(cost, "moved"),
                 }
             )
@@ -197,3 +197,9 @@ def _churns(lives: list[Row]) -> Iterator[list[Life]]:
 
 def _sum(rows: Iterable[Row], column: str) -> int:
     return sum(row[column] or 0 for row in rows)
+
+
+def _known(rows: Iterable[Row], column: str) -> int | None:
+    """The sum of the values that are known; None where none is, as times are not by the offsets alone."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return sum(values) if values else None

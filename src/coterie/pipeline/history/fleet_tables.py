@@ -30,7 +30,8 @@ FLEET_TABLES: dict[str, HistoryTable] = {
 }
 FLEET_COLUMNS = {
     "rebalances": "how many rebalances there were",
-    "unowned_ms": "for how long partitions had no live owner, summed over partitions; 0 where the history does not know it",
+    "unowned_ms": "for how long partitions had no live owner, summed over partitions; null where no source "
+    "knows it, as in offsets alone",
     "undetected_ms": "the part of unowned_ms in which the coordinator had not noticed that the owner was dead",
     "moved": "how many partitions moved, over all of them",
     "members": "the most members at once",

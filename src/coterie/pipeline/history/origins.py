@@ -11,7 +11,7 @@ ORIGINS = {
     INFERRED: "a rule concludes it, or the members of two generations do",
     UNKNOWN: "it is known that something happened, and not why",
 }
-_OF_OFFSETS = {"member_joined": OBSERVED, "subscription_changed": OBSERVED, "member_left": UNKNOWN}
+_OF_OFFSETS = {"member_joined": OBSERVED, "subscription_changed": OBSERVED, "member_gone": UNKNOWN}
 
 
 def origin_in_offsets(cause: str) -> str:

@@ -221,7 +221,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
     change = stored_change(before, now)
     joined, departed = list(map(member_name, change.joined)), list(map(member_name, change.departed))
     causes = [("member_joined", f"{n} joined") for n in joined]
-    causes += [("member_left", f"{n} left or was removed") for n in departed]
+    causes += [("member_gone", f"{n} left or was removed") for n in departed]
     if not causes:
         causes += [
             ("subscription_changed", f"{member_name(m)} changed its subscription") for _, m in change.resubscribed
