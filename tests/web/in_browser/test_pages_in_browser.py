@@ -362,7 +362,7 @@ async def test_a_prediction_is_drawn_beside_what_was() -> None:
 async def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
     """Who knows nothing of rebalances: the group that is marked, the step back to what happened last, and its words."""
     feed = feed_of("billing", "quiet")
-    feed.memory.rows.put(row("crew", marks=["waits"], why="ben was silent for its session timeout"))
+    feed.memory.rows.put(row("crew", marks=["waits"]))
     feed.explanations["crew"] = explanation("crew")
     member_id = "ben-6a24e2da-0000-4000-8000-000000000000"
     causes = [{"kind": "session_timeout", "member_id": member_id, "client_id": "ben"}]

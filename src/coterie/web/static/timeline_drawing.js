@@ -110,18 +110,25 @@ export class Drawing {
     }
   }
 
-  lane(lane, top) {
-    const { model, view } = this, spells = model.spells[lane] ?? [];
-    this.row(model.laneName(lane), top);
+  // The bars of a row, in order: {from, until, ...}, until null while it lasts.
+  bars(items, first, draw) {
+    const { view } = this;
     let reached = view.left;
-    for (let index = model.firstSpell(lane, view.from); index < spells.length; index++) {
-      const { owner, from, until } = spells[index];
-      if (from > view.to) break;
+    for (let index = first; index < items.length && items[index].from <= view.to; index++) {
+      const { from, until } = items[index];
       const left = Math.max(this.x(from), view.left), right = Math.min(this.x(until ?? view.nowMs), this.right);
       if (right < view.left || right < reached + 0.5 && reached > view.left) continue; // a pixel has it already
-      this.bar(owner, left, right, top, HEIGHT, model.names.of[owner]);
+      draw(items[index], left, right);
       reached = Math.max(left + 1, right);
     }
+  }
+
+  lane(lane, top) {
+    const { model, view } = this;
+    this.row(model.laneName(lane), top);
+    this.bars(model.spells[lane] ?? [], model.firstSpell(lane, view.from), ({ owner }, left, right) => {
+      this.bar(owner, left, right, top, HEIGHT, model.names.of[owner]);
+    });
     this.gaps(lane, top);
   }
 
@@ -152,17 +159,11 @@ export class Drawing {
   }
 
   member(owner, top) {
-    const { model, view } = this, shares = model.sharesOfOwners()[owner];
+    const { model, view } = this;
     this.row(model.names.of[owner], top);
-    let reached = view.left;
-    shares.forEach(([ms, count], index) => {
-      const until = index + 1 < shares.length ? shares[index + 1][0] : view.nowMs;
-      if (count <= 0 || until < view.from || ms > view.to) return;
-      const left = Math.max(this.x(ms), view.left), right = Math.min(this.x(until), this.right);
-      if (right < reached + 0.5 && reached > view.left) return;
+    this.bars(model.sharesOfOwners()[owner].filter(({ count }) => count > 0), 0, ({ count }, left, right) => {
       const share = Math.max(Math.round(HEIGHT * count / view.most), 2);
       this.bar(owner, left, right, top + HEIGHT - share, share, share >= 12 ? String(count) : "");
-      reached = Math.max(left + 1, right);
     });
   }
 

@@ -107,7 +107,7 @@ export class TimelineModel {
     return spell !== undefined && spell.from < ms ? spell.owner : -1;
   }
 
-  // By owner, how many partitions are assigned to it from which time on: [[ms, count], ...].
+  // By owner, how many partitions are assigned to it, in order: [{from, until, count}, ...].
   sharesOfOwners() {
     if (this.shares !== null) return this.shares;
     const changes = this.owners.map(() => []);
@@ -120,11 +120,13 @@ export class TimelineModel {
       let sum = 0;
       for (const [ms, by] of of.sort((a, b) => a[0] - b[0])) {
         sum += by;
-        if (shares.at(-1)?.[0] === ms) shares.at(-1)[1] = sum; else shares.push([ms, sum]);
+        const last = shares.at(-1);
+        if (last?.from === ms) last.count = sum; else shares.push({ from: ms, until: null, count: sum });
+        if (last !== undefined && last.from !== ms) last.until = ms;
       }
       return shares;
     });
-    this.most = this.shares.reduce((most, shares) => shares.reduce((highest, [, share]) => Math.max(highest, share), most), 1);
+    this.most = this.shares.reduce((most, shares) => shares.reduce((highest, { count }) => Math.max(highest, count), most), 1);
     return this.shares;
   }
 }

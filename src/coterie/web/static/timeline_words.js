@@ -38,8 +38,8 @@ const ownerName = (view, owner) => owner < 0 ? view.t("nobody") : view.model.nam
 const dayAndTime = (ms) => `${timeText(ms, 864e5)} ${timeText(ms)}`;
 
 export function shareText(view, owner, ms) {
-  const share = view.model.sharesOfOwners()[owner].filter(([at]) => at <= ms).at(-1);
-  return `${view.model.names.of[owner]}: ${view.t("owns", { count: share === undefined ? 0 : share[1] })}`;
+  const share = view.model.sharesOfOwners()[owner].filter(({ from }) => from <= ms).at(-1);
+  return `${view.model.names.of[owner]}: ${view.t("owns", { count: share?.count ?? 0 })}`;
 }
 
 // A reader who selects nothing sees why the group paused last.
