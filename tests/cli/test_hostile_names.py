@@ -68,6 +68,7 @@ COMMANDS = [
     "groups dump FOLDER",
     "log check FOLDER",
     "log check FOLDER --json",
+    "log bootstrap FOLDER --release 4.4",
     "topics list",
     "topics list --json",
     "topics describe TOPIC",

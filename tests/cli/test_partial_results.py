@@ -196,6 +196,7 @@ WHOLE = {
     "topics grow": "one topic",
     "topics delete": "one topic",
     "log check": "a finding for each damage",
+    "log bootstrap": "writes: all of it or nothing",
     "wire": "no broker",
     "observe": "goes on until it is stopped; a sentence for what it cannot see",
     "console": "goes on until it is stopped; its pages show what they cannot reach",

@@ -44,7 +44,7 @@ class Checked:
 def check_folder(folder: Path) -> Checked:
     """Does all that a start does, on a copy of what it changes, and reads every segment whole. Raises DataFolderInUse,
     OSError."""
-    _check_unused(folder)
+    check_unused(folder)
     with tempfile.TemporaryDirectory(prefix="coterie-check-") as changes:
         fs = OverlayFileSystem(folder, Path(changes))
         topics = Topics(fs, BrokerSettings())
@@ -64,7 +64,7 @@ def check_folder(folder: Path) -> Checked:
         return Checked(findings + topics.findings, len(logs), size)
 
 
-def _check_unused(folder: Path) -> None:
+def check_unused(folder: Path) -> None:
     try:
         with open(folder / ".lock", "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Examples:
   coterie log check ./kafka-data
   coterie log check /var/lib/kafka/data --json
+  coterie log bootstrap ./kafka-data --release 4.4
 """,
 )
 def log() -> None:
@@ -65,3 +66,34 @@ def check(folder: Path, as_json: bool) -> None:
         what = f"{count}; a start would do what follows the semicolon" if findings else "nothing is damaged"
         write_line(f"{read}: {what}")
     sys.exit(1 if findings else 0)
+
+
+@log.command("bootstrap")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--release", type=click.Choice(["4.3", "4.4"]), required=True, help="The release of Apache Kafka that is to start."
+)
+def bootstrap(folder: Path, release: str) -> None:
+    """Write what Apache Kafka needs to take over a folder of coterie.
+
+    Kafka (KRaft) knows the topics of a folder by its metadata log alone; a new one begins with the file
+    bootstrap.checkpoint. It gets the topics with their ids and settings, the settings of groups, the feature levels and
+    the next producer id. Quotas, users and ACLs are not handed over.
+
+    The broker must be stopped, and must have stopped cleanly.
+    """
+    from coterie.broker.kafka_bootstrap import CannotHandOver, hand_over
+    from coterie.broker.storage.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
+    from coterie.log.files.findings import UnreadableFile
+
+    raise_open_file_limit()
+    try:
+        handed = hand_over(folder, release)
+    except (CannotHandOver, DataFolderInUse, UnreadableFile) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(folder_trouble(folder, error)) from error
+    what = f"{quantity(handed.topics, 'topic')} with {quantity(handed.partitions, 'partition')}"
+    write_line(
+        f"bootstrap.checkpoint has {what}; start Kafka {release} with log.dirs={folder} and node.id={handed.node_id}"
+    )

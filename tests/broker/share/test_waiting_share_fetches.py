@@ -25,7 +25,8 @@ TRANSACTIONAL, CONTROL = 0x10, 0x20
 def test_a_fetch_waits_for_min_bytes() -> None:
     """testTryCompleteWhenMinBytesNotSatisfiedOnFirstFetch, testTryCompleteWhenMinBytesNotSatisfiedOnSubsequentFetch,
     testDelayedShareFetchTryCompleteReturnsTrue, testOnCompleteExecutionOnTimeout,
-    testReplicaManagerFetchShouldHappenOnComplete"""
+    testReplicaManagerFetchShouldHappenOnComplete, testAsyncReadMinBytesNotSatisfiedClearsAcquiredStateForRetry,
+    testAsyncReadMinBytesNotSatisfiedClearsAcquiredStateForOnComplete"""
     broker = shared(1)
     size = len(encode_batch([(0, None, b"v", ())]))
     pending = broker.fetch("c1", 0, min_bytes=2 * size, max_wait_ms=1_000)
@@ -163,8 +164,10 @@ def test_a_fetch_beyond_the_log(start: int) -> None:
 @pytest.mark.parametrize("error", [Refusal(E.NOT_LEADER_OR_FOLLOWER), OSError("broken")])
 def test_a_log_that_cannot_be_read(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """testReplicaManagerFetchException, testReplicaManagerFetchMultipleSharePartitionsException,
-    testExceptionInMinBytesCalculation,
-    testMaybeCompleteWithException, testProcessFetchResponseWithOffsetFetchException"""
+    testExceptionInMinBytesCalculation, testMaybeCompleteWithException, testProcessFetchResponseWithOffsetFetchException,
+    testAsyncReadExceptionReleasesLocks, testTryCompleteReleasesLocksWhenAsyncReadImmediatelyThrows,
+    testCompleteShareFetchAsyncRequestReleasesLocksWhenExceptionHandlingThrows, testTryCompleteLocksReleasedOnCompleteException,
+    testLocksReleasedForCompletedFetch, testLocksReleasedAcquireException: what could not be read is the next fetch's"""
     broker = shared(2)
     broker.produce(2, partition=1)
     partition, check_leader = broker.topics.partition("t", 0), Partition.check_leader
@@ -178,6 +181,8 @@ def test_a_log_that_cannot_be_read(error: Exception, monkeypatch: pytest.MonkeyP
     rows = broker.fetched("c1", 0, 1)
     expected = E.KAFKA_STORAGE_ERROR if isinstance(error, OSError) else E.NOT_LEADER_OR_FOLLOWER
     assert (rows[0].error_code, acquired(rows[1])) == (expected, [(0, 1, 1)])
+    monkeypatch.undo()
+    assert acquired(broker.fetched("c2", 0)[0]) == [(0, 1, 1)]
 
 
 # -- acknowledgements -------------------------------------------------------------------------------------------------

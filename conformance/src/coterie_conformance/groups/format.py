@@ -29,7 +29,7 @@ from coterie.wire.messages.groups.offset_commit import (
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coterie_conformance.groups.differential import coterie_broker, make_topics
-from coterie_conformance.groups.modern_folders import there_and_back
+from coterie_conformance.groups.modern_folders import begun_by_coterie, there_and_back
 from coterie_conformance.groups.questions import TOPIC
 from coterie_conformance.servers.coterie_process import CoterieBroker
 from coterie_conformance.servers.kafka import KafkaBroker, java, on_zookeeper, running
@@ -37,7 +37,7 @@ from coterie_conformance.servers.kafka import KafkaBroker, java, on_zookeeper, r
 GROUPS = {"crew": "i0", "other": None, "grüße": None}
 _DAMAGED = ("isvalid: false", "mismatch", "non-consecutive", "exception")  # in the words of Kafka's dump tool
 Offsets = dict[str, dict[tuple[str, int], tuple[int, str]]]
-WITH_SHARE_GROUPS = ("4.4.0",)  # and streams groups, by the versions of requests that 4.4 has
+WITH_SHARE_GROUPS = ("4.3.0", "4.4.0")  # and streams groups
 ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
 
@@ -221,7 +221,9 @@ def check_format(version: str, folder: Path, on_check: Callable[[FormatCheck], N
     if version in WITH_SHARE_GROUPS:
         there = there_and_back(version, folder / "there-and-back")
         killed = there_and_back(version, folder / "killed", killed=True)
-        checks += [FormatCheck(name, not wrong, wrong or "the same") for name, wrong in itertools.chain(there, killed)]
+        begun = begun_by_coterie(version, folder / "begun")
+        visits = itertools.chain(there, killed, begun)
+        checks += [FormatCheck(name, not wrong, wrong or "the same") for name, wrong in visits]
     for one in checks:
         on_check(one)
     return checks

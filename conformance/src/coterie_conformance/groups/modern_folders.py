@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coterie.broker.kafka_bootstrap import hand_over
 from coterie.certify.question import API_BY_NAME, Question, Value
 from coterie.certify.settling import until_the_coordinator_has_loaded
 from coterie.certify.side import StorySide
@@ -27,7 +29,8 @@ Address = tuple[str, int]
 Tree = Any
 Acquired = list[tuple[int, int, int]]  # first offset, last offset, delivery count
 PREFIX = "folder-"
-SERVED = {name: api.advertised for name, api in API_BY_NAME.items()}
+# The newest versions of a Kafka that lacks some of ours.
+NEWEST: dict[str, dict[str, int]] = {"4.3.0": {"StreamsGroupHeartbeat": 0, "StreamsGroupDescribe": 0}}
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     **{f"share.coordinator.state.topic.{name}": "1" for name in ("num.partitions", "replication.factor", "min.isr")},
@@ -57,15 +60,21 @@ AFTER_KILLED_COTERIE: Acquired = [(3, 3, 2), (4, 5, 1)]
 
 
 class FolderVisit:
-    """A member's requests to the broker that has the folder now."""
+    """A member's requests to the broker that has the folder now, in the versions that Kafka ``version`` has."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, version: str) -> None:
         self.side = StorySide("folder", address, PREFIX, int(time.time()) * 1000)
         self._number = 0
+        newest = NEWEST.get(version, {})
+        self._served = {
+            name: replace(api.advertised, last=newest.get(name, api.advertised.last))
+            for name, api in API_BY_NAME.items()
+        }
 
     async def responded(self, api: str, version: int, body: dict[str, Value]) -> Tree:
         """Raises AssertionError for a response with an error of the whole request."""
         self._number += 1
+        version = min(version, self._served[api].last)
         response = await self.side.ask(Question(f"{api}{self._number}", api, version, body))
         assert isinstance(response, dict), f"{api}: {response}"
         assert response.get("error_code", "NONE") == "NONE", f"{api}: {response}"
@@ -74,7 +83,7 @@ class FolderVisit:
     async def pieces(self, *names: str, group: str = "$g") -> None:
         """The requests of these pieces of `everything`."""
         for name in names:
-            for question in piece(name, Names(group=group), SERVED):
+            for question in piece(name, Names(group=group), self._served):
                 await self.responded(question.api, question.version, question.body)
 
     async def described(self) -> dict[str, Tree]:
@@ -111,11 +120,11 @@ class FolderVisit:
         return int((await self.responded("StreamsGroupHeartbeat", 1, body))["member_epoch"])
 
 
-async def _first(address: Address, *, killed: bool) -> dict[str, Tree]:
-    """Kafka: a record accepted, one released, one rejected, four in flight, whose session ends unless the broker is to be
-    killed; a streams group with its offsets."""
+async def _first(address: Address, version: str, *, killed: bool) -> dict[str, Tree]:
+    """The first broker: a record accepted, one released, one rejected, four in flight, whose session ends unless the broker is
+    to be killed; a streams group with its offsets."""
     await until_the_coordinator_has_loaded(address)
-    visit = FolderVisit(address)
+    visit = FolderVisit(address, version)
     await visit.pieces("topic", "records", "more records", "share offsets", "sharer", "acquired")
     await visit.acknowledged("$m", 1, (0, 0, [1]), (1, 1, [2]), (2, 2, [3]))
     await visit.fetched("$m", 2)
@@ -134,11 +143,11 @@ async def _first(address: Address, *, killed: bool) -> dict[str, Tree]:
 
 
 async def _again(
-    address: Address, wanted: dict[str, Tree], delivered: Acquired, member: str
+    address: Address, version: str, wanted: dict[str, Tree], delivered: Acquired, member: str
 ) -> tuple[list[str], FolderVisit]:
     """What the next broker finds otherwise than the one before has left it; the visit goes on."""
     await until_the_coordinator_has_loaded(address)
-    visit = FolderVisit(address)
+    visit = FolderVisit(address, version)
     await visit.responded(*_LOOK)
     now = await visit.described()
     wrong = [f"{api}: {wanted[api]} before, {now[api]} after" for api in wanted if now[api] != wanted[api]]
@@ -148,9 +157,9 @@ async def _again(
     return wrong, visit
 
 
-async def _second(address: Address, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
-    """coterie: accepts two records of the four, releases one, and leaves one in flight."""
-    wrong, visit = await _again(address, wanted, AFTER_KAFKA, "$w")
+async def _second(address: Address, version: str, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
+    """The second broker: accepts two records of the four, releases one, and leaves one in flight."""
+    wrong, visit = await _again(address, version, wanted, AFTER_KAFKA, "$w")
     await visit.acknowledged("$w", 1, (1, 1, [1]), (3, 3, [1]), (4, 4, [2]))
     await visit.fetched("$w", -1)
     await visit.streams_beat("$m", 2)
@@ -159,9 +168,9 @@ async def _second(address: Address, wanted: dict[str, Tree]) -> tuple[list[str],
     return wrong, described
 
 
-async def _second_killed(address: Address, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
-    """coterie: accepts one record of the four, releases one, and acquires it again, before it is killed."""
-    wrong, visit = await _again(address, wanted, AFTER_KILLED_KAFKA, "$w")
+async def _second_killed(address: Address, version: str, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
+    """The second broker: accepts one record of the four, releases one, and acquires it again, before it is killed."""
+    wrong, visit = await _again(address, version, wanted, AFTER_KILLED_KAFKA, "$w")
     await visit.acknowledged("$w", 1, (1, 1, [1]), (3, 3, [2]))
     again = await visit.fetched("$w", 2)
     if again != [(3, 3, 2)]:
@@ -172,9 +181,9 @@ async def _second_killed(address: Address, wanted: dict[str, Tree]) -> tuple[lis
     return wrong, described
 
 
-async def _third(address: Address, wanted: dict[str, Tree], delivered: Acquired) -> list[str]:
-    """Kafka again: accepts the rest, so that nothing is left."""
-    wrong, visit = await _again(address, wanted, delivered, "$x")
+async def _third(address: Address, version: str, wanted: dict[str, Tree], delivered: Acquired) -> list[str]:
+    """The first broker again: accepts the rest, so that nothing is left."""
+    wrong, visit = await _again(address, version, wanted, delivered, "$x")
     await visit.acknowledged("$x", 1, *((first, last, [1]) for first, last, _ in delivered))
     await visit.streams_beat("$m", 2)
     offsets = await visit.responded(*_DESCRIBED[1])
@@ -192,15 +201,36 @@ def there_and_back(version: str, folder: Path, *, killed: bool = False) -> Itera
     how = ", killed with records in flight" if killed else ""
     try:
         kafka.start()
-        left = asyncio.run(_first(kafka.address, killed=killed))
+        left = asyncio.run(_first(kafka.address, version, killed=killed))
         (kafka.kill if killed else kafka.stop)()
         ours.start()
-        wrong, left = asyncio.run((_second_killed if killed else _second)(ours.address, left))
+        wrong, left = asyncio.run((_second_killed if killed else _second)(ours.address, version, left))
         (ours.kill if killed else ours.stop)()
         yield f"coterie takes over Kafka's share and streams groups{how}", "; ".join(wrong)
         kafka.start()
         wanted = AFTER_KILLED_COTERIE if killed else AFTER_COTERIE
-        yield f"Kafka takes them over again{how}", "; ".join(asyncio.run(_third(kafka.address, left, wanted)))
+        yield f"Kafka takes them over again{how}", "; ".join(asyncio.run(_third(kafka.address, version, left, wanted)))
+    finally:
+        ours.stop()
+        kafka.stop()
+
+
+def begun_by_coterie(version: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The same of a folder that coterie has begun and handed over (`coterie log bootstrap`). Raises CannotRun."""
+    kafka = KafkaBroker(version, folder, SETTINGS)
+    ours = CoterieBroker(folder / "data", SETTINGS | {"node.id": "1"})
+    try:
+        ours.start()
+        left = asyncio.run(_first(ours.address, version, killed=False))
+        ours.stop()
+        hand_over(folder / "data", version.rpartition(".")[0])
+        kafka.start()
+        wrong, left = asyncio.run(_second(kafka.address, version, left))
+        kafka.stop()
+        yield "Kafka takes over share and streams groups that coterie began", "; ".join(wrong)
+        ours.start()
+        wrong = asyncio.run(_third(ours.address, version, left, AFTER_COTERIE))
+        yield "coterie takes them over again", "; ".join(wrong)
     finally:
         ours.stop()
         kafka.stop()
