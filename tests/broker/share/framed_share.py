@@ -11,6 +11,7 @@ from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.broker.share_state.state_requests import refused_row, response_to, rows_of
 from coterie.laboratory.world import World
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
@@ -38,8 +39,8 @@ class FramedShare(FramesBroker):
     with which error; ``held``: requests of these types wait until `release`; ``responses``: of the next requests,
     whatever they are."""
 
-    def __init__(self, **given: str) -> None:
-        super().__init__(World(1), None, group_share_assignment_interval_ms="0", **given)
+    def __init__(self, memory: MemoryFileSystem | None = None, **given: str) -> None:
+        super().__init__(World(1), memory, group_share_assignment_interval_ms="0", **given)
         self.refused: dict[type[Message], dict[int, ErrorCode]] = {}
         self.held: set[type[Message]] = set()
         self.requests: list[Any] = []

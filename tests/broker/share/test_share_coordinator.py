@@ -12,6 +12,7 @@ from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS
 from coterie.broker.share_state.state_requests import STATE_REQUESTS
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC, SharePartitionKey
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.wire.declaration import Message
@@ -21,11 +22,15 @@ from coterie.wire.messages.share.initialize_share_group_state import (
     InitializedPartition,
     InitializeShareGroupStateRequest,
 )
-from coterie.wire.messages.share.read_share_group_state import ReadShareGroupStateRequest, ReadStatePartition
+from coterie.wire.messages.share.read_share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadStatePartition,
+    ReadStateTopic,
+)
 from coterie.wire.messages.share.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from coterie.wire.messages.share.write_share_group_state import WriteShareGroupStateRequest, WrittenPartitionState
 from coterie.wire.messages.stored.share_group_state import StateBatch
-from tests.broker.share.framed_share import FramedShare
+from tests.broker.share.framed_share import FramedShare, acquired
 
 ROWS: dict[type[Message], Callable[[int], Any]] = {
     InitializeShareGroupStateRequest: lambda partition: InitializedPartition(partition, 1, 0),
@@ -267,3 +272,25 @@ def test_the_states_of_deleted_topics_get_tombstones(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(PartitionLog, "append_own", broken)
     broker.share_coordinator.topics_deleted([broker.topics.by_name["u"]])
     assert sum(len(hosted.shard) for hosted in broker.share_coordinator._hosted.values()) == 1
+
+
+def test_a_folder_whose_states_had_leaders_of_later_epochs() -> None:
+    """Apache Kafka's, which writes no epoch of a leader that appends nothing into a log: a broker alone is elected after them,
+    and the state was read by leaders of epochs that it would have refused."""
+    memory = MemoryFileSystem()
+    before = FramedShare(memory)
+    before.produce(3)
+    before.initialize()
+    later = ReadStateTopic(before.topic(), [ReadStatePartition(0, 7)])
+    response = before.ask(ReadShareGroupStateRequest("g", [later]))
+    assert response.results[0].partitions[0].error_code == 0
+    before.topics.close()
+    broker = FramedShare(memory)
+    broker.advance()
+    assert broker.topics.partition("t", 0).leader_epoch == 8
+    assert broker.topics.partition("t", 1).leader_epoch == 0
+    assert acquired(broker.fetched("c1", 0)[0]) == [(0, 2, 1)]
+    broker.topics.close()
+    again = FramedShare(memory)
+    again.advance()
+    assert again.topics.partition("t", 0).leader_epoch == 9, "later than that of the fetch"

@@ -92,7 +92,7 @@ class ShareCoordinator:
         self._settings, self._topics, self._clock, self._scheduler = settings, topics, clock, scheduler
         self._flusher, self._effects = flusher, effects
         self._hosted: dict[int, HostedStates] = {}
-        self._loading: ShardLoading[HostedStates] = ShardLoading(scheduler, lambda hosted: None)
+        self._loading: ShardLoading[HostedStates] = ShardLoading(scheduler, self._loaded)
 
     # -- which partitions are here ------------------------------------------------------------------------------------
 
@@ -106,6 +106,16 @@ class ShareCoordinator:
         new = [HostedStates(p, self._new_shard()) for p in topic.partitions[len(self._hosted) :]]
         self._hosted |= {hosted.partition.index: hosted for hosted in new}
         return new
+
+    def _loaded(self, hosted: HostedStates) -> None:
+        """A broker alone is elected after all leaders that have read a state: Apache Kafka may have had later epochs, which it
+        does not write into a log without an append."""
+        for key, epoch in hosted.shard.leader_epochs() if not self._topics.in_cluster else ():
+            topic = self._topics.by_id.get(key.topic_id)
+            if topic is not None and key.partition < len(topic.partitions):
+                partition = topic.partitions[key.partition]
+                if epoch > partition.leader_epoch:
+                    partition.log.begin_epoch(epoch + 1)
 
     def _new_shard(self) -> ShareShard:
         return ShareShard(self._settings.share.share_coordinator_snapshot_update_records_per_snapshot)

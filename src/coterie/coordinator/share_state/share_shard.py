@@ -8,6 +8,7 @@ the last that read or wrote is refused, and so is one for a state that was initi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.share_state.redundant import RedundantOffsets
@@ -56,6 +57,10 @@ class ShareShard:
         """The state of a partition in a share group; None where it is not initialized."""
         kept = self._kept.get(key)
         return None if kept is None else kept.state
+
+    def leader_epochs(self) -> Iterator[tuple[SharePartitionKey, int]]:
+        """The highest epoch of a leader of each share partition."""
+        return ((key, kept.leader_epoch) for key, kept in self._kept.items())
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
