@@ -65,6 +65,7 @@ def check_folder(folder: Path) -> Checked:
 
 
 def check_unused(folder: Path) -> None:
+    """Raises DataFolderInUse where a broker has the folder."""
     try:
         with open(folder / ".lock", "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

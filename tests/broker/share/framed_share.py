@@ -39,7 +39,7 @@ class FramedShare(FramesBroker):
     with which error; ``held``: requests of these types wait until `release`; ``responses``: of the next requests,
     whatever they are."""
 
-    def __init__(self, memory: MemoryFileSystem | None = None, **given: str) -> None:
+    def __init__(self, memory: MemoryFileSystem | None = None, /, **given: str) -> None:
         super().__init__(World(1), memory, group_share_assignment_interval_ms="0", **given)
         self.refused: dict[type[Message], dict[int, ErrorCode]] = {}
         self.held: set[type[Message]] = set()

@@ -45,7 +45,7 @@ def bootstrap(path: Path, release: str = "4.4") -> Result:
 
 
 def records(path: Path) -> list[Any]:
-    data, found = (path / "bootstrap.checkpoint").read_bytes(), []
+    data, read = (path / "bootstrap.checkpoint").read_bytes(), list[Any]()
     for position, header in batches(data):
         for record in decode_records(data, position, header):
             value, at, numbers = record.value or b"", 0, []
@@ -54,8 +54,8 @@ def records(path: Path) -> list[Any]:
                 numbers.append(number)
             frame, key, version = numbers
             assert (frame, record.key) == (1, None)
-            found.append(BY_KEY[key].decode(value[at:], version))
-    return found
+            read.append(BY_KEY[key].decode(value[at:], version))
+    return read
 
 
 async def test_topics_settings_features_and_producer_ids_are_handed_over(tmp_path: Path) -> None:
