@@ -95,7 +95,7 @@ def _sender(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareGrou
         return group.members.get(request.member_id) or ShareGroupMember(request.member_id)
     member = known_member(group, request.member_id)
     current = member.current
-    if epoch > current.member_epoch or epoch not in (current.member_epoch, current.previous_member_epoch):
+    if epoch not in (current.member_epoch, current.previous_member_epoch):
         raise fenced_epoch("share", epoch, current.member_epoch)
     return member
 
