@@ -1,4 +1,4 @@
-"""The pictures of the console in the docs, which `test_pictures_in_browser.py` takes, with --pictures docs into docs.
+"""The pictures of the console and of a report in the docs, which the test of pictures takes, with --pictures docs into docs.
 
 A broker with its console, and members of a group as processes, one of which is killed: the picture of the group is taken while
 the others wait, the list of groups as well; what a restart would cost is predicted once they have gone on.
@@ -24,7 +24,9 @@ from coterie_conformance.console.browser import chromium, opened
 NAMES = ("anna", "ben", "cleo")
 SETTINGS = {"session.timeout.ms": "60000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
 SIZE = {"width": 1180, "height": 1000}
-PICTURES = ("console-groups.png", "console-group.png", "console-what-if.png", "console-topic.png")
+REPORT_SIZE = {"width": 1040, "height": 900}
+LOGS = Path(__file__).parents[2] / "pipeline" / "server_logs" / "4.3.0"
+PICTURES = ("console-groups.png", "console-group.png", "console-what-if.png", "console-topic.png", "history.png")
 
 
 @contextlib.asynccontextmanager
@@ -64,8 +66,27 @@ async def _until(page: Page, state: str) -> None:
     await page.wait_for_selector(f"#clock:has-text('{state}')", timeout=120_000)
 
 
-async def take(folder: Path, data: Path) -> None:
-    """Writes the PICTURES; ``data`` is the broker's."""
+async def _command(*words: str) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "coterie", *words)
+    assert await process.wait() == 0, words
+
+
+async def take_report(folder: Path, data: Path) -> None:
+    """A report of the logs of Apache Kafka 4.3.0, with its third rebalance selected."""
+    history, logs = str(data / "history"), ("--from-log", str(LOGS), "--server-log", str(LOGS / "server.log"))
+    await _command("pipeline", "history", *logs, "--out", history)
+    await _command("pipeline", "report", "crew", "--history", history, "--out", str(data))
+    async with chromium() as browser:
+        page = await browser.new_page(viewport=REPORT_SIZE)
+        await page.goto((data / "report.html").as_uri())
+        await page.evaluate("document.querySelector('.timeline').timeline.select(2)")
+        await page.wait_for_selector(".timeline-details h3")
+        await asyncio.sleep(0.5)  # the picture is drawn with the next frame
+        await page.screenshot(path=folder / "history.png", full_page=True)
+
+
+async def take_console(folder: Path, data: Path) -> None:
+    """The pictures of the console; ``data`` is the broker's."""
     broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}), data)
     host, port = await broker.start("127.0.0.1", 0)
     server = f"{host}:{port}"
