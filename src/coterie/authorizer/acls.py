@@ -5,10 +5,10 @@ Codes and matching are those of Kafka's org.apache.kafka.common.acl and org.apac
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 WILDCARD = "*"  # every name of a literal pattern, every host
@@ -141,7 +141,7 @@ def _invalid(text: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, text)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class AclFilter:
     """Which entries are described or deleted; ANY and None stand for every value."""
 
