@@ -1,7 +1,8 @@
-"""`./run package arm64`: the one file for arm64, made on x86-64.
+"""`./run package arm64`: the wheel and the one file for arm64, made on x86-64.
 
-Wheels for arm64 come from the package index, coterie's compiled parts from a cross compiler, Python and the shared libraries from
-Debian's arm64 packages; PyInstaller itself runs under QEMU, in that Debian's files. Takes root, for chroot and binfmt_misc.
+Other wheels for arm64 come from the package index, coterie's compiled parts from a cross compiler, Python and the shared
+libraries from Debian's arm64 packages; PyInstaller itself runs under QEMU, in that Debian's files. Takes root, for chroot and
+binfmt_misc.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SUITE, PACKAGES = "bookworm", "python3,libpython3.11,binutils,ca-certificates"
 PYTHON = "3.11"
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
-# ELF, 64 bits, little-endian, an executable or a shared object of AArch64. F: the interpreter is opened now, so that a chroot has it.
+# ELF, 64 bits, little-endian, an executable or a shared object of AArch64.
 _MAGIC = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
 _MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
 
@@ -56,12 +57,27 @@ def site() -> None:
     _call(*pip, "install", *quiet, "--target", SITE, *options, *requirements)
     builder = FOLDER / "builder"
     _call(sys.executable, "-m", "venv", builder)
-    _call(builder / "bin" / "pip", "install", *quiet, "-c", ROOT / "constraints.txt", "cython", "hatchling")
+    _call(builder / "bin" / "pip", "install", *quiet, "-c", ROOT / "constraints.txt", "cython", "hatchling", "wheel")
     for source in sorted((ROOT / "src" / "coterie" / "records").glob("*.pyx")):
         built = SITE / "coterie" / "records" / f"{source.stem}.cpython-311-aarch64-linux-gnu.so"
         compiled = f"compile_extension(Path({str(source)!r}), Path({str(built)!r}))"
         program = f"from pathlib import Path; from hatch_build import compile_extension; {compiled}"
         _call(builder / "bin" / "python", "-c", program, env={"CC": COMPILER, "PYTHONPATH": str(ROOT)})
+    _pack(wheel, builder / "bin" / "python")
+
+
+def _pack(wheel: Path, python: Path) -> None:
+    """coterie's own wheel with the compiled parts, into dist/."""
+    unpacked = FOLDER / "unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    _call(python, "-m", "wheel", "unpack", wheel, "-d", unpacked)
+    (folder,) = unpacked.iterdir()
+    for library in (SITE / "coterie" / "records").glob("*.so"):
+        shutil.copy2(library, folder / "coterie" / "records")
+    (description,) = folder.glob("*.dist-info/WHEEL")
+    text = description.read_text().replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
+    description.write_text(text.replace("py3-none-any", "cp311-cp311-linux_aarch64"))
+    _call(python, "-m", "wheel", "pack", folder, "-d", DIST)
 
 
 def register() -> None:
@@ -69,6 +85,7 @@ def register() -> None:
     if not (BINFMT / "register").exists():
         _call("mount", "-t", "binfmt_misc", "none", BINFMT)
     if not (BINFMT / "qemu-aarch64").exists():
+        # F: the interpreter is opened now, so that a chroot has it.
         (BINFMT / "register").write_text(f":qemu-aarch64:M::{_MAGIC}:{_MASK}:{shutil.which('qemu-aarch64-static')}:F")
 
 
@@ -85,7 +102,8 @@ def main() -> None:
     if missing or os.geteuid() != 0:
         sys.exit(f"./run package arm64 takes root, and {' and '.join(missing or PROGRAMS.values())} of Debian")
     began_s = time.monotonic()
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    for folder in (FOLDER, DIST):
+        folder.mkdir(parents=True, exist_ok=True)
     for step in (debian, site, register):
         step()
         print(f"{step.__name__}: {time.monotonic() - began_s:.0f} s", flush=True)
@@ -93,10 +111,10 @@ def main() -> None:
     options = ("--noconfirm", "--log-level", "WARN", "--distpath", "/opt/dist", "--workpath", "/opt/work")
     emulated("python3", "-m", "PyInstaller", *options, "/opt/release/coterie.spec", "--", "onefile")
     emulated("/opt/dist/coterie", "--version")
-    DIST.mkdir(exist_ok=True)
     version = next((FOLDER / "wheel").glob("coterie-*.whl")).name.split("-")[1]
     target = Path(shutil.copy2(DEBIAN / "opt" / "dist" / "coterie", DIST / f"coterie-{version}-linux-aarch64"))
-    print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1e6:.1f} MB, made in {time.monotonic() - began_s:.0f} s")
+    size_mb = target.stat().st_size / 1e6
+    print(f"{target.relative_to(ROOT)}: {size_mb:.1f} MB, made in {time.monotonic() - began_s:.0f} s")
 
 
 def _call(*command: object, env: dict[str, str] | None = None) -> None:
