@@ -179,7 +179,11 @@ class StoryRun:
         def every(seconds: float, work: Callable[[], None]) -> threading.Thread:
             def loop() -> None:
                 while not self._over.wait(seconds):
-                    work()
+                    try:
+                        work()
+                    except RuntimeError:
+                        if not self._over.is_set():
+                            raise  # else its clients are closed: the story ended while it fed
 
             thread = threading.Thread(target=loop, daemon=True)
             thread.start()
