@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.share_state.end_offsets import ATTEMPTS, EndOffsets, Ends
 from coterie.replication.states import PartitionState
@@ -28,6 +30,7 @@ class Peers:
         self.responses = list(responses)
         self.sent: list[tuple[int, list[tuple[str, int]]]] = []
         self.pauses_s: list[float] = []
+        self.partition: Callable[[str, int], Any] | None = None  # of broker 1
         self.view = ClusterView(1, is_alone=False)
         self.view.live = {n: LiveBroker(n, "h", n) for n in (1, 2, 3)}
         for partition, leader in enumerate((2, 2, 3, 4)):
@@ -46,7 +49,8 @@ class Peers:
 
     def look_up(self, *partitions: int) -> dict[int, int | ErrorCode]:
         ends: list[Ends] = []
-        offsets = EndOffsets(SimpleNamespace(in_cluster=True), self.view, self)  # type: ignore[arg-type]
+        topics = SimpleNamespace(in_cluster=True, partition=self.partition)
+        offsets = EndOffsets(topics, self.view, self)  # type: ignore[arg-type]
         offsets.peers = self  # type: ignore[assignment]
         offsets.look_up([("t", partition) for partition in partitions], ends.append)
         (result,) = ends
@@ -79,6 +83,35 @@ def test_a_leader_without_a_response_is_requested_again() -> None:
     peers = Peers(*[None] * ATTEMPTS)
     assert peers.look_up(2) == {2: E.NETWORK_EXCEPTION}
     assert peers.pauses_s == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize(
+    ("not_led", "not_available", "end"),
+    [
+        (None, None, 12),
+        (E.NOT_LEADER_OR_FOLLOWER, None, E.NOT_LEADER_OR_FOLLOWER),
+        (None, E.OFFSET_NOT_AVAILABLE, E.OFFSET_NOT_AVAILABLE),
+    ],
+)
+def test_a_partition_that_this_broker_leads(
+    not_led: ErrorCode | None, not_available: ErrorCode | None, end: int | ErrorCode
+) -> None:
+    """By what it has itself; the view may be ahead of its role, and its high watermark behind the epoch."""
+
+    def refusing(code: ErrorCode | None) -> Callable[[], None]:
+        def check() -> None:
+            if code is not None:
+                raise Refusal(code)
+
+        return check
+
+    log = SimpleNamespace(high_watermark=12)
+    own = SimpleNamespace(check_leader=refusing(not_led), check_high_watermark=refusing(not_available), log=log)
+    peers = Peers()
+    peers.view.states["t", 5] = PartitionState(1, 0, (1,), 0, 0, (1,))
+    peers.partition = lambda topic, index: own
+    assert peers.look_up(5) == {5: end}
+    assert peers.sent == []
 
 
 def test_nothing_is_looked_up() -> None:
