@@ -59,9 +59,9 @@ async def walk(page: Page, number: int, words: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("first", range(0, len(LESSONS), 4))
+@pytest.mark.parametrize("first", range(0, len(LESSONS), 2))
 async def test_each_lesson_is_walked(first: int, language: str, site: str) -> None:
     words = {name: of[language] for name, of in texts().items()}
     async with playground(site, f"/?language={language}") as page:
-        for number in range(first, first + 4):
+        for number in (first, first + 1):
             await walk(page, number, words)

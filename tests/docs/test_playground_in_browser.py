@@ -19,6 +19,7 @@ from coterie.laboratory.playground.lessons import LESSONS
 from coterie.laboratory.playground.session import PlaygroundSession
 from coterie.laboratory.playground.settings import PROTOCOLS
 from coterie_conformance.console.browser import chromium, opened, violations
+from tests.async_tests import went_on
 from tests.laboratory.test_dropped import journal
 from tests.web.in_browser import in_a_browser
 
@@ -67,6 +68,7 @@ async def until(page: Page, condition: str, argument: object = None) -> None:
     that it shows."""
     await page.wait_for_function(f"argument => ({_FAILED}) !== undefined || ({condition})(argument)", arg=argument)
     assert await page.evaluate(_FAILED) is None
+    went_on()
 
 
 async def called(page: Page, method: str, argument: object = None) -> Any:
