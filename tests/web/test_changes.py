@@ -228,7 +228,7 @@ def test_the_console_within_a_broker_changes_what_its_start_allowed(tmp_path: Pa
     ("options", "sentence"),
     [
         ([], "--allow-changes goes with --http"),
-        (["--http", "0.0.0.0:0"], "--allow-changes needs an --http on loopback"),
+        (["--http", "0.0.0.0:0", "--insecure"], "--allow-changes needs an --http on loopback"),
     ],
 )
 def test_changes_within_a_broker_need_a_console_on_loopback(options: list[str], sentence: str) -> None:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.broker_pages import HttpPages, http_pages, serve_http
+from coterie.cli.broker_pages import HttpPages, http_pages, refuse_exposed_pages, serve_http
 from coterie.cli.parts.invocation import run_until_stopped, settings_option
 from coterie.cli.parts.listening import (
     DEFAULT_LISTEN,
     address_of,
     bind_trouble,
+    pages_tls,
+    pages_token,
     resolves_to_loopback,
 )
 from coterie.cli.parts.ranges import IntegerRange
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from coterie.broker.settings.listeners import Listener
 
 _LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 START_ENDS_AFTER_S = 1.0
 # What test modules (testcontainers) wait for in the output of Kafka's images, with the broker's id.
 READY_LINES = (
@@ -66,9 +69,7 @@ Examples:
 )
 @click.option("--memory", is_flag=True, help="Keep everything in memory instead.")
 @settings_option("--set", "settings", help_text="A setting, by Kafka's name")
-@click.option(
-    "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
-)
+@click.option("--properties", type=FILE, help="Kafka's server.properties.")
 @click.option(
     "--environment",
     is_flag=True,
@@ -87,6 +88,14 @@ Examples:
     metavar="NAME",
     help="A further name by which the HTTP address is reached, such as a proxy's; may be given again.",
 )
+@click.option("--http-tls-certificate", type=FILE, metavar="FILE", help="The certificate chain of --http, in PEM.")
+@click.option("--http-tls-key", type=FILE, metavar="FILE", help="Its private key, in PEM.")
+@click.option(
+    "--http-token-file",
+    type=FILE,
+    metavar="FILE",
+    help="The token that each request of --http must bear, of 16 characters or more; without the console then.",
+)
 @click.option(
     "--allow-changes",
     is_flag=True,
@@ -104,7 +113,7 @@ Examples:
 )
 @click.option(
     "--control-token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="The token that each request of --control must bear; also COTERIE_CONTROL_TOKEN.",
 )
 @click.option("--brokers", type=IntegerRange(1, 32), help="With --control: a cluster of so many, on free ports.")
@@ -119,6 +128,9 @@ def broker(
     fsync: bool,
     http: str | None,
     http_names: tuple[str, ...],
+    http_tls_certificate: Path | None,
+    http_tls_key: Path | None,
+    http_token_file: Path | None,
     allow_changes: bool,
     insecure: bool,
     control: str | None,
@@ -153,13 +165,16 @@ def broker(
         controlled = control_api.checked(control, control_token_file, brokers or 1, checked.given, listen)
     elif control_token_file or brokers:
         raise click.UsageError("--control-token-file and --brokers go with --control.")
-    pages = http_pages(http, http_names, allow_changes=allow_changes)
+    access = pages_tls(http_tls_certificate, http_tls_key, "http-"), pages_token(http_token_file)
+    pages = http_pages(http, http_names, *access, allow_changes=allow_changes)
     if checked.current.zookeeper_connect:
         require("zookeeper", "zookeeper.connect")
 
     async def serve(stop: asyncio.Event) -> int:
         if not insecure:
             await _refuse_exposed(checked, listeners)
+            if pages is not None:
+                await refuse_exposed_pages(pages)
         if controlled is not None:
             return await controlled.serve(stop)
         return await _serve(stop, checked, folder, listeners, pages, environment)

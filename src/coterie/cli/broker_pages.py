@@ -12,6 +12,8 @@ from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 
 if TYPE_CHECKING:
+    import ssl
+
     from aiohttp.web import Application
 
     from coterie.broker.broker import Broker
@@ -22,19 +24,39 @@ class HttpPages(NamedTuple):
 
     address: tuple[str, int]
     names: tuple[str, ...]
+    tls: ssl.SSLContext | None
+    token: str | None
     allow_changes: bool
 
 
-def http_pages(http: str | None, names: tuple[str, ...], *, allow_changes: bool) -> HttpPages | None:
+def http_pages(
+    http: str | None, names: tuple[str, ...], tls: ssl.SSLContext | None, token: str | None, *, allow_changes: bool
+) -> HttpPages | None:
     """Raises UsageError for options that go with --http."""
     from coterie.runtime.extras import require
 
     if http is not None:
         require("http", "coterie broker --http")
-        return HttpPages(address_of(http, "--http"), names, allow_changes)
-    if names or allow_changes:
-        raise click.UsageError(f"{'--http-name' if names else '--allow-changes'} goes with --http.")
+        return HttpPages(address_of(http, "--http"), names, tls, token, allow_changes)
+    given = {
+        "--http-name": names,
+        "--http-tls-certificate": tls,
+        "--http-token-file": token,
+        "--allow-changes": allow_changes,
+    }
+    for option, value in given.items():
+        if value:
+            raise click.UsageError(f"{option} goes with --http.")
     return None
+
+
+async def refuse_exposed_pages(pages: HttpPages) -> None:
+    """Raises UsageError for an address that others than this machine reach, without TLS and a token."""
+    if (pages.tls is None or pages.token is None) and not await resolves_to_loopback(*pages.address):
+        raise click.UsageError(
+            f"--http {format_address(*pages.address)} is beyond loopback: give --http-tls-certificate, --http-tls-key and "
+            "--http-token-file, or --insecure to let everybody in."
+        )
 
 
 async def serve_http(broker: Broker, pages: HttpPages) -> bool:
@@ -43,25 +65,30 @@ async def serve_http(broker: Broker, pages: HttpPages) -> bool:
     SASL."""
     from coterie.broker.web.http import HttpServer
 
+    scheme = "http" if pages.tls is None else "https"
     plain = next((one for one in broker.listeners if not (one.has_tls or one.has_sasl)), None)
-    is_near = await resolves_to_loopback(*pages.address)
-    console = console_of(broker, *plain.address, allow_changes=pages.allow_changes) if plain and is_near else None
+    is_open = await resolves_to_loopback(*pages.address) and pages.token is None
+    console = console_of(broker, *plain.address, allow_changes=pages.allow_changes) if plain and is_open else None
     if console is None and pages.allow_changes:
         text = (
-            "--allow-changes needs an --http on loopback, and a listener without TLS and SASL for the console's clients"
+            "--allow-changes needs an --http on loopback without a token, and a listener without TLS and SASL for the "
+            "console's clients"
         )
         write_line(f"Error: {text}", err=True)
         return False
     try:
-        host, port = await broker.serve_http(HttpServer(broker, pages.names, console), *pages.address)
+        host, port = await broker.serve_http(
+            HttpServer(broker, pages.names, console, tls=pages.tls, token=pages.token), *pages.address
+        )
     except OSError as error:
         where = format_address(*pages.address)
         write_line(f"Error: cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http", err=True)
         return False
-    warn_of_exposure("--http", host, port, "can read every group")
-    write_line(f"groups and metrics on http://{format_address(host, port)}", err=True)
+    if pages.token is None:
+        warn_of_exposure("--http", host, port, "can read every group")
+    write_line(f"groups and metrics on {scheme}://{format_address(host, port)}", err=True)
     if console is not None:
-        write_line(f"console on http://{format_address(host, port)}/console", err=True)
+        write_line(f"console on {scheme}://{format_address(host, port)}/console", err=True)
     return True
 
 

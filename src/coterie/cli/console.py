@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
-from coterie.cli.parts.listening import address_of, bind_trouble, resolves_to_loopback
+from coterie.cli.parts.listening import address_of, bind_trouble, pages_tls, pages_token, resolves_to_loopback
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address
-from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     import ssl
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from coterie.coordinator.journal.line import JournalLine
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-LEAST_TOKEN = 16
 DEFAULT_LISTEN = "127.0.0.1:8080"
 
 
@@ -74,7 +72,7 @@ def console(
         require("schemas", "--schema-registry")
     address = address_of(listen, "--listen")
     settings = ConsoleSettings(
-        names, _tls(tls_certificate, tls_key), _token(token_file), schema_registry, allow_changes
+        names, pages_tls(tls_certificate, tls_key), pages_token(token_file), schema_registry, allow_changes
     )
 
     async def go(stop: asyncio.Event) -> None:
@@ -92,36 +90,6 @@ class ConsoleSettings(NamedTuple):
     token: str | None
     schema_registry: str | None
     allow_changes: bool
-
-
-def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Raises UsageError for one without the other, and for files that are none."""
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise click.UsageError("--tls-certificate and --tls-key go together.")
-    import ssl
-
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as error:
-        raise click.UsageError(
-            f"{certificate} and {key} are no certificate in PEM with its key: {error.strerror or error}."
-        ) from error
-    return context
-
-
-def _token(file: Path | None) -> str | None:
-    """The text of the file. Raises UsageError for a short one."""
-    if file is None:
-        return None
-    token = file.read_text("utf-8", "replace").strip()
-    if len(token) < LEAST_TOKEN:
-        raise click.UsageError(
-            f"the token in {file} must have {quantity(LEAST_TOKEN, 'character')} or more, not {len(token)}."
-        )
-    return token
 
 
 async def _refuse_exposure(address: tuple[str, int], settings: ConsoleSettings) -> None:

@@ -7,14 +7,17 @@ import http.client
 import json
 import re
 import socket
+import ssl
 import struct
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
 from coterie.broker.broker import Broker
@@ -357,3 +360,40 @@ def test_a_host_header_of_strangers_is_refused() -> None:
         assert (await ask("localhost", "evil.example"))[0] in (400, 403)
 
     with_http(story, "metrics.example")
+
+
+def test_each_request_bears_the_token(tmp_path: Path) -> None:
+    """Over TLS; Prometheus sends one as its `authorization`."""
+    authority = trustme.CA()
+    pem = tmp_path / "both.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pem)
+    trusting = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+
+    def get(url: str, headers: dict[str, str]) -> int:
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, headers=headers), timeout=10, context=trusting
+            ) as got:
+                return int(got.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    async def run() -> None:
+        broker = Broker(BrokerSettings({}))
+        await broker.start("127.0.0.1", 0)
+        try:
+            host, port = await broker.serve_http(
+                HttpServer(broker, tls=tls, token="a token of 24 characters"), "127.0.0.1", 0
+            )
+            for path in ("/", "/groups", "/groups/g", "/clients", "/metrics", "/nothing"):
+                url = f"https://{host}:{port}{path}"
+                for headers in ({}, {"Authorization": "Bearer another"}, {"Authorization": "Bearer "}):
+                    assert await asyncio.to_thread(get, url, headers) == 401
+            right = {"Authorization": "Bearer a token of 24 characters"}
+            assert await asyncio.to_thread(get, f"https://{host}:{port}/metrics", right) == 200
+        finally:
+            await broker.stop()
+
+    asyncio.run(run())

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
@@ -18,6 +19,7 @@ from coterie.broker.handlers import MODULES
 from coterie.broker.settings.listeners import Listener
 from coterie.broker.storage.disk import folder_trouble
 from coterie.cli import main
+from coterie.cli.broker_pages import HttpPages
 from coterie.cli.parts.listening import is_loopback
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.runtime.allocator import COLLECTED_AFTER
@@ -264,13 +266,68 @@ def test_an_http_address_beyond_loopback_is_warned_of(host: str, warned: bool, m
     monkeypatch.setattr(Broker, "start_at", started)
     monkeypatch.setattr(Broker, "serve_http", served)
     monkeypatch.setattr(Broker, "stop", stopped)
-    monkeypatch.setattr("coterie.broker.web.http.HttpServer", lambda *_: None)
+    monkeypatch.setattr("coterie.broker.web.http.HttpServer", lambda *_, **__: None)
     done = CliRunner().invoke(main, ["broker", "--memory", "--http", "127.0.0.1:0"])
     assert done.exit_code == 0, done.output
     warnings = [line for line in done.output.splitlines() if line.startswith("warning: ")]
     assert [line.split()[1] for line in warnings] == (["--http"] if warned else [])
     assert all("without authentication" in line for line in warnings)
     assert is_loopback(host) != warned
+
+
+PEM = ["--http-tls-certificate", "{pem}", "--http-tls-key", "{pem}"]
+TOKEN = ["--http-token-file", "{token}"]
+
+
+@pytest.mark.parametrize(("given", "refused"), [([], True), (PEM, True), (TOKEN, True), ([*PEM, *TOKEN], False)])
+def test_http_beyond_loopback_has_tls_and_a_token(
+    given: list[str], refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem, token = tmp_path / "both.pem", tmp_path / "token"
+    trustme.CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(pem)
+    token.write_text("0123456789abcdef\n")
+    served: list[HttpPages] = []
+
+    async def serve(
+        stop: object, settings: object, data: object, listeners: object, pages: HttpPages, *_: object
+    ) -> int:
+        served.append(pages)
+        return 0
+
+    monkeypatch.setattr("coterie.cli.broker._serve", serve)
+    words = [word.format(pem=pem, token=token) for word in given]
+    done = CliRunner().invoke(main, ["broker", "--memory", "--http", "0.0.0.0:0", *words])
+    assert done.exit_code == (2 if refused else 0), done.output
+    if refused:
+        text = "--http 0.0.0.0:0 is beyond loopback: give --http-tls-certificate, --http-tls-key and --http-token-file"
+        assert text in " ".join(done.output.split())
+        assert (
+            CliRunner().invoke(main, ["broker", "--memory", "--http", "0.0.0.0:0", "--insecure", *words]).exit_code == 0
+        )
+    (pages,) = served
+    assert (pages.tls is not None, pages.token) == (PEM[0] in given, "0123456789abcdef" if TOKEN[0] in given else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            ["--http", "127.0.0.1:0", "--http-tls-key", "{token}"],
+            "--http-tls-certificate and --http-tls-key go together.",
+        ),
+        (["--http", "127.0.0.1:0", "--http-token-file", "{token}"], "must have 16 characters or more, not 5."),
+        (
+            ["--http", "127.0.0.1:0", "--http-tls-certificate", "{token}", "--http-tls-key", "{token}"],
+            "are no certificate in",
+        ),
+    ],
+)
+def test_the_files_of_http_are_checked(given: list[str], text: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("short")
+    done = CliRunner().invoke(main, ["broker", "--memory", *(word.format(token=token) for word in given)])
+    assert done.exit_code == 2
+    assert text in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(

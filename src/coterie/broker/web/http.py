@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -30,6 +31,9 @@ from coterie.coordinator.views.description import list_group
 from coterie.text.addresses import is_own_host
 from coterie.wire.errors import Refusal
 
+if TYPE_CHECKING:
+    import ssl
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 logger = logging.getLogger(__name__)
 
@@ -40,10 +44,17 @@ class HttpServer:
     """Runs on the broker's own loop, so that each response shows the state at one moment."""
 
     def __init__(
-        self, broker: MetricSources, names: Iterable[str] = (), console: Callable[[web.Application], None] | None = None
+        self,
+        broker: MetricSources,
+        names: Iterable[str] = (),
+        console: Callable[[web.Application], None] | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        token: str | None = None,
     ) -> None:
         """``names``: accepted in the Host header, besides the address of the server and of loopback. ``console``: adds
-        pages for people."""
+        pages for people. ``token``: what each request must bring as a bearer's; None for none."""
+        self._tls, self._token = tls, token
         self._broker, self._console = broker, console
         self._names = {"localhost", *(name.lower() for name in names)}
         self._metrics = GroupMetrics(broker)
@@ -55,7 +66,7 @@ class HttpServer:
         most = (
             1024 if self._console is None else 1024 * 1024
         )  # bytes of a request's body: the console may write records
-        app = web.Application(client_max_size=most, middlewares=[self._refuse_other_hosts])
+        app = web.Application(client_max_size=most, middlewares=[self._refuse_other_hosts, self._require_token])
         app.router.add_get("/", self._index)
         app.router.add_get("/groups", self._groups)
         app.router.add_get("/groups/{group}", self._group)
@@ -68,7 +79,7 @@ class HttpServer:
         self._runner = web.AppRunner(app, access_log=None, logger=logger, max_line_size=LINE_BYTES)
         await self._runner.setup()
         for socket in await listening_sockets(host, port, self._broker.log_lines):
-            await web.SockSite(self._runner, socket).start()
+            await web.SockSite(self._runner, socket, ssl_context=self._tls).start()
         address = self._runner.addresses[0]
         self._names.add(str(address[0]))
         return str(address[0]), int(address[1])
@@ -82,6 +93,15 @@ class HttpServer:
                 text = "this Host is not one of this broker's; `coterie broker --http-name NAME` allows a further name"
                 return _error(403, text)
         return await handler(request)
+
+    @web.middleware
+    async def _require_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._token is None or hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+            return await handler(request)
+        response = _error(401, "a token is needed")
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return response
 
     async def stop(self) -> None:
         if self._runner is not None:
