@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
+from coterie.wire.apis import APIS
 from coterie_conformance.access.run import STANDARD, ask, our_broker
 from coterie_conformance.access.stories import NEEDS, cases
 from coterie_conformance.everything.judge import JudgeResult, common_versions
@@ -36,3 +37,17 @@ def test_two_of_a_kind_have_no_difference() -> None:
 
 def test_one_that_allows_what_no_acl_is_about_is_different() -> None:
     assert compared({"allow.everyone.if.no.acl.found": "true"}).kinds
+
+
+def test_requests_about_acls_name_their_user() -> None:
+    """A DeleteAcls that names none had an entry of a story beside it, which Kafka's side had removed already."""
+    common = {api.name: api.advertised for api in APIS.values()}
+    asked = [
+        question.body
+        for case in cases(common)
+        if case.api in ("DescribeAcls", "DeleteAcls")
+        for question in case.story("user9", common).questions
+        if question.name.startswith("ask")
+    ]
+    patterns = [pattern for body in asked for pattern in body.get("filters", [body])]
+    assert {pattern["principal_filter"] for pattern in patterns} == {"User:user9"}

@@ -19,8 +19,6 @@ from coterie.cli.parts.listening import (
     DEFAULT_LISTEN,
     address_of,
     bind_trouble,
-    pages_tls,
-    pages_token,
     resolves_to_loopback,
 )
 from coterie.cli.parts.ranges import IntegerRange
@@ -165,16 +163,14 @@ def broker(
         controlled = control_api.checked(control, control_token_file, brokers or 1, checked.given, listen)
     elif control_token_file or brokers:
         raise click.UsageError("--control-token-file and --brokers go with --control.")
-    access = pages_tls(http_tls_certificate, http_tls_key, "http-"), pages_token(http_token_file)
-    pages = http_pages(http, http_names, *access, allow_changes=allow_changes)
+    pages = http_pages(http, http_names, (http_tls_certificate, http_tls_key), http_token_file, allow_changes)
     if checked.current.zookeeper_connect:
         require("zookeeper", "zookeeper.connect")
 
     async def serve(stop: asyncio.Event) -> int:
         if not insecure:
             await _refuse_exposed(checked, listeners)
-            if pages is not None:
-                await refuse_exposed_pages(pages)
+            await refuse_exposed_pages(pages)
         if controlled is not None:
             return await controlled.serve(stop)
         return await _serve(stop, checked, folder, listeners, pages, environment)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from coterie.cli.parts.listening import address_of, bind_trouble, resolves_to_loopback, warn_of_exposure
+from coterie.cli.parts.listening import (
+    address_of,
+    bind_trouble,
+    pages_tls,
+    pages_token,
+    resolves_to_loopback,
+    warn_of_exposure,
+)
 from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 
@@ -30,9 +38,14 @@ class HttpPages(NamedTuple):
 
 
 def http_pages(
-    http: str | None, names: tuple[str, ...], tls: ssl.SSLContext | None, token: str | None, *, allow_changes: bool
+    http: str | None,
+    names: tuple[str, ...],
+    certificate_and_key: tuple[Path | None, Path | None],
+    token_file: Path | None,
+    allow_changes: bool,
 ) -> HttpPages | None:
-    """Raises UsageError for options that go with --http."""
+    """Raises UsageError for options that go with --http, and for files that are none."""
+    tls, token = pages_tls(*certificate_and_key, "http-"), pages_token(token_file)
     from coterie.runtime.extras import require
 
     if http is not None:
@@ -50,9 +63,11 @@ def http_pages(
     return None
 
 
-async def refuse_exposed_pages(pages: HttpPages) -> None:
+async def refuse_exposed_pages(pages: HttpPages | None) -> None:
     """Raises UsageError for an address that others than this machine reach, without TLS and a token."""
-    if (pages.tls is None or pages.token is None) and not await resolves_to_loopback(*pages.address):
+    if pages is None or (pages.tls is not None and pages.token is not None):
+        return
+    if not await resolves_to_loopback(*pages.address):
         raise click.UsageError(
             f"--http {format_address(*pages.address)} is beyond loopback: give --http-tls-certificate, --http-tls-key and "
             "--http-token-file, or --insecure to let everybody in."

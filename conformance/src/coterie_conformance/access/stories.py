@@ -146,6 +146,8 @@ class Case:
             story.questions.append(_question(common, f"acl{n}", "CreateAcls", {"creations": [creation]}))
         story.questions.append(_question(common, "acls", "DescribeAcls", wanted))
         for n, body in enumerate(_bodies(self.api, self.version, self.need, requested)):
+            for pattern in body.get("filters", [body] if self.api == "DescribeAcls" else []):
+                pattern["principal_filter"] = f"User:{user}"  # or it has entries of the stories beside it
             label = (" ".join((self.need[0].name, self.need[1].name)), self.name)
             story.questions.append(Question(f"ask{n}", self.api, self.version, body, ALICE, label))
         story.questions.append(_question(common, "forget", "DeleteAcls", {"filters": [wanted]}))
