@@ -79,7 +79,7 @@ def test_a_hundred_seconds_of_work_on_a_hundred_records(protocol: str, doing: Wo
         world.spawn("one", reader.read)
         broker.until_stable("billing", members=1)
         generation = broker.until_stable("billing", members=1)
-        world.until(lambda: len(reader.offsets) == RECORDS // 2, "half of the records")
+        world.until(lambda: len(reader.offsets) >= RECORDS // 2, "half of the records")
         half = reader.offsets[-1]
         # Every five seconds what was worked on, and no more; a loop that is held takes some turns to send it.
         assert half - 12 <= broker.committed("billing")["t", 0] <= half
