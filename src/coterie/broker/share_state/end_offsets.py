@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import TYPE_CHECKING
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.peers.requests import PeerRequests
@@ -12,12 +13,9 @@ from coterie.broker.storage.topics import Topics
 from coterie.coordinator.state import TopicPartition
 from coterie.log.time_lookup import LATEST_TIMESTAMP
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.logs.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+
+if TYPE_CHECKING:
+    from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
 
 ATTEMPTS = 6
 FIRST_PAUSE_MS = 1_000
@@ -67,6 +65,13 @@ class EndOffsets:
         responded: Callable[[ListOffsetsResponse | None], None],
     ) -> None:
         """``responded`` gets None where no response came."""
+        from coterie.wire.messages.logs.list_offsets import (  # a broker alone has no use for it, and starts sooner
+            ListOffsetsPartition,
+            ListOffsetsRequest,
+            ListOffsetsResponse,
+            ListOffsetsTopic,
+        )
+
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for topic, index in partitions:
             topics.setdefault(topic, []).append(ListOffsetsPartition(index, timestamp=LATEST_TIMESTAMP))
