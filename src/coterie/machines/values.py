@@ -11,5 +11,5 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T]) -> type[T]:
     """Declares a value. The type checker refuses assignments to its fields, as of a frozen dataclass; at run time nothing
-    does, because a frozen one of five fields takes five times as long to make, with each request, and its class longer at the start."""
+    does, because a frozen one of five fields takes five times as long to make."""
     return dataclass(slots=True, unsafe_hash=True)(cls)
