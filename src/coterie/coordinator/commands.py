@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from coterie.machines.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
@@ -20,7 +20,7 @@ from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHe
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class DeadlineExpired:
     """Our own command: a member's deadline has passed; "" for a deadline of the group itself. ``at_once``: whether it has
     or not, as a test wants it."""
@@ -30,21 +30,21 @@ class DeadlineExpired:
     at_once: bool = False
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class DeleteGroup:
     """DeleteGroups for one group. Refused with NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
 
     group_id: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ExpireOffsets:
     """Tombstones for the group's offsets past offsets.retention.minutes (KIP-211)."""
 
     group_id: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TopicsDeleted:
     """Tombstones for the group's offsets of deleted topics, each with its id."""
 
@@ -52,7 +52,7 @@ class TopicsDeleted:
     topics: tuple[tuple[str, bytes], ...]
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RegexesResolved:
     """The response to `Outcome.resolve`: the topics of each regular expression, in the metadata of ``version``. Without any:
     the lookup failed, and a later heartbeat requests it again."""
@@ -62,7 +62,7 @@ class RegexesResolved:
     version: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StatesInitialized:
     """The share coordinator has initialized the states of these partitions, by topic id, or has failed to. ``response`` is sent
     once that is stored."""
@@ -73,7 +73,7 @@ class StatesInitialized:
     response: Message | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StatesDeleting:
     """All states of a share group are to be deleted, before it is. Refused with NON_EMPTY_GROUP."""
 
@@ -81,7 +81,7 @@ class StatesDeleting:
     response: Message | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StatesDeleted:
     """The share coordinator has deleted the states of these topics. ``response`` is sent once that is stored."""
 

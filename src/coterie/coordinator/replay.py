@@ -21,6 +21,7 @@ is stored: `restart_session` writes the deadline into the member directly, the o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
@@ -38,7 +39,6 @@ from coterie.coordinator.state import Group, Member
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.replay import replay_streams, restart_streams_timers, streams_removals_before
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.machines.values import value
 
 ModernGroup = ConsumerGroup | StreamsGroup | ShareGroup
 AnyGroup = Group | ModernGroup
@@ -55,7 +55,7 @@ REMOVALS = (
 )
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ModernKind:
     """How the events of one kind of group, other than the classic one, apply. ``removals``: the tombstones, which are nothing
     to a group of another kind; ``removals_before``: the removals that a damaged log lacks before an event; ``target_removed``:

@@ -4,15 +4,15 @@ between."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from coterie.log.partition_log import PartitionLog
-from coterie.machines.values import value
 from coterie.records.batch import BatchHeader, batches
 
 CHUNK_BYTES = 256 * 1024
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class SkippedBatch:
     """A batch whose checksum is right and of which records cannot be read: its offsets, the last included, and why."""
 

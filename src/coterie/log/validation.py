@@ -8,11 +8,11 @@ errors per record, KIP-937 for the limits of timestamps, KIP-390 for compression
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from coterie.log.aside import Aside, at_once
 from coterie.log.config import LogConfig
-from coterie.machines.values import value
 from coterie.records.batch import (
     COMPRESSION_MASK,
     HEADER_BYTES,
@@ -42,7 +42,7 @@ SMALLEST_RECORD_BYTES = 7  # a byte for each field, the key and the value null
 BATCHES_FROM, ZSTD_FROM = 3, 7  # versions of Produce
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RecordError:
     """A record that condemns its batch, by its place in the batch."""
 

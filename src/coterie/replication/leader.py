@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.log.epochs.epoch_cache import EndOfEpoch
-from coterie.machines.values import value
 from coterie.replication.states import (
     AppendDecided,
     Effect,
@@ -50,7 +49,7 @@ class RemoteReplica:
         self.fetched_ms, self.leader_end_offset = now_ms, leader_end_offset
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class _Waiting:
     """An append with acks=all; it is acknowledged when the high watermark is at ``end_offset``."""
 

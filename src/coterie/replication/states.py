@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
 from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
-from coterie.machines.values import value
 
 TopicPartition = tuple[str, int]
 NO_LEADER = -1
@@ -18,7 +17,7 @@ EPOCH_DURING_DELETE = -2  # in StopReplica: whatever the replica's epoch is
 NO_BYTE_LIMIT = 2**31 - 1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     """A partition's state node in ZooKeeper, with the version of the node. The version fences writers of the ISR: a write that
     names another version is refused. A reassignment (KIP-455) adds and removes some of the ``replicas``."""
@@ -47,7 +46,7 @@ class PartitionState:
             raise ReplicaRefusal(ReplicaError.UNKNOWN_LEADER_EPOCH)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StoppedReplica:
     """``leader_epoch``: that of the partition, EPOCH_DURING_DELETE while its topic is deleted, or NO_EPOCH."""
 
@@ -55,7 +54,7 @@ class StoppedReplica:
     delete: bool = False
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ReplicationConfig:
     """The settings min.insync.replicas, replica.lag.time.max.ms and replica.fetch.backoff.ms."""
 
@@ -129,7 +128,7 @@ class ReplicaLog(Protocol):
         """The log begins at that offset, as the leader's does; nothing is done where it begins there or behind."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class EpochLookup:
     """OffsetForLeaderEpoch of one partition, from a follower in ``current_leader_epoch``."""
 
@@ -137,7 +136,7 @@ class EpochLookup:
     epoch: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ReplicaFetch:
     """Fetch of one partition by a replica."""
 
@@ -148,7 +147,7 @@ class ReplicaFetch:
     max_bytes: int = NO_BYTE_LIMIT
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ReplicaFetched:
     """The response to a replica's Fetch; ``end_offset``: of the leader's log."""
 
@@ -158,7 +157,7 @@ class ReplicaFetched:
     end_offset: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class WriteIsr:
     """Effect: write the state to the partition's node, if its version is still ``state.version``; the result goes to
     `Leader.isr_written` or `Leader.isr_refused`."""
@@ -167,7 +166,7 @@ class WriteIsr:
     state: PartitionState
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class AppendDecided:
     """Effect: the append of that token is decided: acknowledged, or refused with the error."""
 
@@ -175,7 +174,7 @@ class AppendDecided:
     error: ReplicaError | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class HighWatermarkMoved:
     """Effect: consumers may read up to there."""
 
@@ -183,7 +182,7 @@ class HighWatermarkMoved:
     high_watermark: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class FollowerStartMoved:
     """Effect: a follower's log begins elsewhere, and the partition's low watermark may have moved."""
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coterie.machines.values import value
 from coterie.share.in_flight import Batch, OffsetRun
 from coterie.share.partition import SharePartition, archive
 from coterie.share.states import RecordState
@@ -19,7 +18,7 @@ from coterie.share.states import RecordState
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Acquiring:
     """What a request wants of a partition. ``max_records`` may be exceeded up to the end of a batch, unless ``record_limit``
     (KIP-1206)."""

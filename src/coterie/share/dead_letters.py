@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 from coterie.machines.backoff import Backoff
 from coterie.machines.script import Steps
-from coterie.machines.values import value
 from coterie.records import compression
 from coterie.records.batch import HEADER_BYTES, BatchHeader, batches
 from coterie.records.compression import CompressionError
@@ -71,7 +70,7 @@ class LetterSource(NamedTuple):
     partition: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class DeadLetterTopic:
     """What is known of a group's dead letter topic now. ``name``: "" where the group has none; ``partitions``: 0 while their
     leaders are not known; ``prefix`` and ``creates`` are the broker's errors.deadletterqueue.topic.name.prefix and
@@ -115,19 +114,19 @@ class Letter(NamedTuple):
 # -- the steps, with the result that each is resumed with ------------------------------------------------------------------
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Look:
     """-> `DeadLetterTopic`"""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class CreateTopic:
     """With errors.deadletterqueue.group.enable=true and message.timestamp.type=CreateTime. -> ErrorCode"""
 
     name: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ReadRecords:
     """-> `Copied`, of the source's records from ``first`` to ``last``, within ``max_bytes``"""
 
@@ -136,7 +135,7 @@ class ReadRecords:
     max_bytes: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class AppendLetters:
     """As one batch, with acks=all. -> ErrorCode"""
 
@@ -145,7 +144,7 @@ class AppendLetters:
     letters: Sequence[Letter]
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class PauseBurial:
     """After so many failed attempts in a row. -> None"""
 
@@ -264,7 +263,7 @@ class Copying:
                 return
             if header.last_offset < self.next:
                 continue
-            for offset, key, content, size in self._of_batch(data, position, header):
+            for offset, key, value, size in self._of_batch(data, position, header):
                 if offset > self.last:
                     self.next = self.last + 1
                     return
@@ -274,7 +273,7 @@ class Copying:
                 if self._bytes + size > self.max_bytes:
                     self.is_full = True
                     return
-                self.records[offset] = key, content
+                self.records[offset] = key, value
                 self._bytes += size
                 self.next = offset + 1
             self.next = max(self.next, min(header.last_offset, self.last) + 1)

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from coterie.machines.values import value
 from coterie.share.states import RecordState
 
 NO_MEMBER = ""
 NO_LOCK = -1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Before:
     """What a run was before a change that is being written: it is so again if the write ``number`` fails."""
 

@@ -27,7 +27,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coterie.machines.values import value
 from coterie.share.dead_letters import DELIVERY_COUNT_EXCEEDED, REJECTED, DeadRecords
 from coterie.share.in_flight import NO_LOCK, NO_MEMBER, Batch, Before, InFlight, OffsetRun
 from coterie.share.states import RecordCause, RecordState, next_state
@@ -35,7 +34,7 @@ from coterie.share.states import RecordCause, RecordState, next_state
 MIN_THROTTLED_DELIVERIES = 2
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ShareLimits:
     """The settings that count for a group: group.share.* of the broker, or share.* of the group."""
 

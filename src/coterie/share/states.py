@@ -6,9 +6,8 @@ the group allows: to release it would deliver it once too often.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-
-from coterie.machines.values import value
 
 
 class RecordState(IntEnum):
@@ -40,7 +39,7 @@ class RecordCause(Enum):
     BURIED = auto()  # written to the dead letter topic, or given up
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StateRow:
     """One row: ``after`` follows ``before``, ``at_limit`` where no delivery is left. ``dead_letter``: where the group keeps
     them, an archived record is written there first."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Generator, Iterable
+from dataclasses import dataclass
 
 from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 _FILE = "scram_credentials.json"
@@ -22,7 +22,7 @@ _FILE = "scram_credentials.json"
 KeptCredential = dict[str, str | int]  # salt, stored_key and server_key in base64, iterations
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Credential:
     """One user's with one mechanism. ``salted_password`` is what a client computes of its password; None removes."""
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings.tables.resource_tables import ClientMetricsConfig
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384
@@ -31,7 +30,7 @@ UNKNOWN = "unknown"  # the software of a client that did not name it
 _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Subscription:
     """The metrics that a client pushes: prefixes of names, in the order of their first subscription, and the interval."""
 
@@ -191,7 +190,7 @@ class Telemetry:
         return Subscription(digest - 2**31, wanted, interval_ms)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class _Filter:
     """A subscription with its ``match`` as expressions by the name of an attribute; None for one that is none of Python's."""
 
@@ -224,7 +223,7 @@ def _pattern(item: str) -> tuple[str, re.Pattern[str] | None]:
         return name.strip(), None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Push:
     """What one request pushes; ``metrics`` in OTLP, compressed or not."""
 

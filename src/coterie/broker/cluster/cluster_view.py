@@ -6,10 +6,10 @@ A broker alone leads every partition and is the controller. In a cluster the con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from coterie.broker.storage.topic import Partition, Topic
 from coterie.coordinator.partitioning import partition_for
-from coterie.machines.values import value
 from coterie.replication.states import NO_LEADER, PartitionState, TopicPartition
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -17,7 +17,7 @@ LISTENER_NOT_FOUND_FROM = 6  # version of Metadata
 _UNKNOWN = PartitionState(NO_LEADER, -1, (), 0, -1, ())  # of a partition that the controller has not announced yet
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class LiveBroker:
     """A registered broker, with the address that clients connect to. ``has_listener``: whether that is a listener as this
     broker's; clients of this one can reach no other (such as a broker of Apache Kafka's that listens with SSL alone)."""
@@ -29,7 +29,7 @@ class LiveBroker:
     has_listener: bool = True
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class PartitionDescription:
     """A partition as Metadata describes it. ``error_code``: LEADER_NOT_AVAILABLE where the leader is not a live broker,
     LISTENER_NOT_FOUND where clients cannot reach it; then ``leader_id`` is -1. REPLICA_NOT_AVAILABLE, in version 0 alone: the

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any
 
-from coterie.machines.values import value
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message
@@ -17,7 +17,7 @@ UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryErr
 _KEY = struct.Struct(">hh")
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Route:
     """``decode`` raises one of UNREADABLE for bytes that are no such request; ``tagged``: the request's header ends with a
     tag section; ``frame`` makes the bytes of a response."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.shard import Shard
-from coterie.machines.values import value
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class CoordinatorElection:
     """This broker leads a partition of `__consumer_offsets` since ``elected_ms``. ``former``: the leader before, None where
     that is not known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from coterie.broker.groups.coordinator_moves import CoordinatorElection
@@ -22,7 +23,6 @@ from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
-from coterie.machines.values import value
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -44,7 +44,7 @@ def respond(replies: Sequence[Reply]) -> None:
             reply.token.respond(reply.response)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class GroupReplication:
     """What appends to a partition with replicas need. ``timeout_ms``: offsets.commit.timeout.ms."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from coterie.broker.storage.topic import Partition
 from coterie.log.chunks import SkippedBatch
 from coterie.log.segments.recovery import SET_ASIDE
-from coterie.machines.values import value
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ SETTING = "coterie.offsets.losses.accepted"
 EVERY = "*"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Loss:
     """``mark``: how the setting names it, PARTITION@OFFSET or PARTITION@FILE; ``text``: a clause."""
 

@@ -10,12 +10,11 @@ from typing import Any
 from coterie.authentication.exchange import Exchange
 from coterie.authentication.principal import ANONYMOUS, Principal
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
-from coterie.machines.values import value
 
 _BEFORE_AUTHENTICATION = frozenset({17, 18, 36})  # SaslHandshake, ApiVersions, SaslAuthenticate
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Software:
     """A client's library as its ApiVersions names it (KIP-511); empty where it did not."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from itertools import dropwhile
 
@@ -23,7 +23,6 @@ from coterie.configuration import SettingError, format_value, unknown_setting, w
 from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.log.config import NO_LIMIT, LogConfig
-from coterie.machines.values import value
 from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
 
 # The settings that the group coordinator has under the same name, and in the same unit.
@@ -52,7 +51,7 @@ class Source(IntEnum):
     GROUP = 8
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Synonym:
     """One of the values that a setting could have; the first of a list is in force."""
 

@@ -10,12 +10,12 @@ transaction.version 2: producers that read it use transactions of version 2 (KIP
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.clients.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
@@ -29,7 +29,7 @@ _EPOCH = "epoch"
 _ZERO_AS_MINIMUM_FROM = 4  # of ApiVersions: clients before read a minimum of 0 as damage (KAFKA-17011)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Feature:
     """One feature: the levels that this broker supports, and that of a new cluster; 0 is the absence of it. ``fixed``: the
     level never changes here."""
@@ -64,7 +64,7 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class FeatureUpdate:
     """A level to be set. ``upgrade_type``: any number that a client may send."""
 

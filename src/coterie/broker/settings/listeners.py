@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.tables.broker_table import BrokerConfig
 from coterie.broker.settings.tables.security_table import PROTOCOLS
 from coterie.configuration import SettingError
-from coterie.machines.values import value
 from coterie.text.addresses import format_address
 
 PLAINTEXT = "PLAINTEXT"
@@ -20,7 +19,7 @@ _EVERY_ADDRESS = "0.0.0.0"
 Address = tuple[str, int]
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Listener:
     """One of Kafka's listeners; an empty host means every address of the machine. The protocol of most is their name."""
 

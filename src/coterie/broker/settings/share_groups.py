@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
 from coterie.broker.settings.tables.share_table import ShareConfig
 from coterie.configuration.value_types import BOOLEAN, INT
-from coterie.machines.values import value
 from coterie.share.partition import ShareLimits
 
 # A group's own settings; each takes the place of the broker's, whose name is group. before it.
@@ -26,7 +26,7 @@ class ResetKind(Enum):
     BY_DURATION = "by_duration"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class OffsetReset:
     """share.auto.offset.reset; ``duration_ms`` before now is where by_duration begins."""
 
@@ -35,7 +35,7 @@ class OffsetReset:
     duration_ms: int = 0
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ShareGroupSettings:
     """The settings of one group. ``dead_letter_topic``: "" where it has none (KIP-1191)."""
 

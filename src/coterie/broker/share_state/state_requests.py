@@ -4,10 +4,10 @@ each."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from coterie.coordinator.share_state.state import SharePartitionKey
-from coterie.machines.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share import (
@@ -27,7 +27,7 @@ from coterie.wire.messages.share import (
 )
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StateRequest:
     """A kind of request: its response, and how both are made of topics and partitions. ``version``: the newest."""
 

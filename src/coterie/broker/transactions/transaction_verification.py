@@ -4,6 +4,7 @@ partition added to it (Kafka's AddPartitionsToTxnManager, KIP-890)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.peers.requests import PeerRequests
@@ -13,7 +14,6 @@ from coterie.broker.transactions.transaction_coordinator import TransactionCoord
 from coterie.coordinator.transactions.machine import AddToTransaction
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition
 from coterie.coordinator.transactions.steps import Claim
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -26,7 +26,7 @@ VERSION = 5  # of AddPartitionsToTxn: from 4 on brokers send it
 Codes = dict[TopicPartition, ErrorCode]
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class PartOfTransaction:
     """Partitions that a request of a transactional producer writes to. ``adds``: they are added to the transaction (version 2),
     else they must be in it. ``done`` gets an error code for each."""

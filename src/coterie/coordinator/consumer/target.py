@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from coterie.assignors.server_side import ServerAssignor
 from coterie.coordinator.consumer import events as e
@@ -16,13 +17,12 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.topics.image import TopicsImage
-from coterie.machines.values import value
 
 Target = frozenset[TopicIdPartition]
 NO_PARTITIONS: Target = frozenset()
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class AssignedMember:
     """A member as a server-side assignor sees it: the ids of the topics that it subscribes to, as far as they exist, and its
     part of the last target assignment."""

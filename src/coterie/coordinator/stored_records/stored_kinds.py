@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from coterie.machines.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.primitives import WireError
 
 _VERSION = struct.Struct(">h")
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class GroupRecord:
     """A key of `wire.messages.stored` with its value; None for a tombstone."""
 
@@ -27,7 +27,7 @@ class GroupRecord:
         return group_id
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RecordKind:
     """A kind of record: the messages of its key and value, and what a dump calls it."""
 
@@ -64,7 +64,7 @@ def text_of_record(kinds: Mapping[int, RecordKind], record: GroupRecord, group: 
     return f"{group} group {record.group_id} {text}"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RecordTable:
     """The records of one kind of group. ``records``: of an event, its key and value; ``events``: of a key, the event of a value
     and that of a tombstone; ``kinds`` by the number before a key; ``group``: the name of the kind of group."""

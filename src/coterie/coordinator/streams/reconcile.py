@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsMemberState, TaskOwners
 from coterie.coordinator.streams.tasks import TaskId, Tasks
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 _Tasks = frozenset[TaskId]
@@ -29,7 +28,7 @@ _IsHeld = Callable[[TaskId], bool]
 _NO_OWNERS: Counter[str] = Counter()
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TaskStep:
     """What a member's step depends on beside its current tasks: the target and its epoch, its process, the processes that have
     each task, and the tasks that the member reports as its own (None: it reports nothing)."""

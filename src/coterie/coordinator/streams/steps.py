@@ -4,7 +4,7 @@ and the member's own step."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.coordinator.consumer.target import time_to_target_ms
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
@@ -23,7 +23,6 @@ from coterie.coordinator.streams.state import (
 from coterie.coordinator.streams.target import assignment_configs, compute_task_target
 from coterie.coordinator.streams.tasks import NO_TASKS, ConfiguredTopology, Tasks
 from coterie.coordinator.streams.topics.topology import configure_topology, required_topics
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.stored.streams_group_records import StreamsGroupTopologyValue
 from coterie.wire.messages.streams.streams_group_heartbeat import GroupStatus, StreamsGroupHeartbeatRequest, Topology
@@ -31,7 +30,7 @@ from coterie.wire.messages.streams.streams_group_heartbeat import GroupStatus, S
 STALE_TOPOLOGY, ASSIGNMENT_DELAYED = 0, 5
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StreamsHeartbeat:
     """A heartbeat while it is decided: the member before it and with what it requests, the member id that it replaces, and the
     tasks that it reports. ``statuses`` go into the response."""

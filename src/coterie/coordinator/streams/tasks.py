@@ -4,7 +4,7 @@ InternalTopicManager). A task is a subtopology with a partition of its input; it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.machines.values import value
 
@@ -23,7 +23,7 @@ class Tasks:
 NO_TASKS = Tasks()
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TaskMember:
     """A member as a task assignor sees it: what it has now, and how far it has restored each task, by offset and end offset.
     Members of one process share its disk."""
@@ -37,7 +37,7 @@ class TaskMember:
     end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class AssignableSubtopology:
     """How many tasks a subtopology has, and whether they have state, which alone has standbys."""
 
@@ -45,7 +45,7 @@ class AssignableSubtopology:
     is_stateful: bool
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TaskAssignmentConfig:
     """Settings of a task assignor: standbys of a task, and the client tags over which they are spread (KIP-1357)."""
 
@@ -68,7 +68,7 @@ class ConfiguredInternalTopic:
     configs: tuple[tuple[str, str], ...] = ()
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ConfiguredSubtopology:
     """A subtopology over the topics that exist: as many tasks as the largest of its inputs has partitions."""
 
@@ -88,7 +88,7 @@ class TopologyProblem:
     detail: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
     """A topology over the topics that exist: its subtopologies by id, in order, None where they cannot be configured; the
     internal topics to create; and what is wrong."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from coterie.coordinator.transactions import steps
 from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
@@ -24,11 +24,10 @@ from coterie.coordinator.transactions.state import (
 )
 from coterie.coordinator.transactions.state_log import store_error
 from coterie.coordinator.transactions.steps import Claim, check_producer
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class InitProducer:
     """``claimed``: the producer id and epoch that the producer has, None for neither."""
 
@@ -37,7 +36,7 @@ class InitProducer:
     claimed: tuple[int, int] | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class AddToTransaction:
     """``transaction_version``: 2 where records or offsets themselves add their partition."""
 
@@ -47,7 +46,7 @@ class AddToTransaction:
     transaction_version: int = 0
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class EndTransaction:
     """Commits or aborts. ``bumps_epoch``: the transaction is of version 2."""
 
@@ -60,7 +59,7 @@ class EndTransaction:
 TransactionCommand = InitProducer | AddToTransaction | EndTransaction
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TransactionResult:
     """The response to the request of that token; the producer id and epoch of InitProducer and of an end of version 2."""
 
@@ -70,21 +69,21 @@ class TransactionResult:
     epoch: int = -1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class KeepState:
     """Append the state with acks=all, then call `TransactionMachine.kept`."""
 
     transaction: Transaction
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class WriteMarkers:
     """Have the markers of a prepared transaction written, then call `TransactionMachine.marked`."""
 
     prepared: Transaction
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RemoveStates:
     """Append tombstones with acks=all, then call `TransactionMachine.removed` for each batch."""
 
@@ -94,7 +93,7 @@ class RemoveStates:
 TransactionEffect = TransactionResult | KeepState | WriteMarkers | RemoveStates
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class _Pending:
     """A state that is being kept or removed, and the response that waits for it, if any."""
 

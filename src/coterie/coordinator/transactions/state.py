@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from enum import IntEnum
 
-from coterie.machines.values import value
 from coterie.wire.messages.stored.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 TopicPartition = tuple[str, int]
@@ -30,7 +30,7 @@ COMPLETE = frozenset(PREPARED.values())
 OPEN = frozenset({Status.ONGOING, *PREPARED})  # its partitions hold records that no marker has settled
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Transaction:
     """Times in ms since 1970; ``started_ms`` -1 before the first. ``last_epoch``: what the producer had before its own
     InitProducerId or EndTxn gave it this one, -1 where another one took over; kept in memory only, as in Kafka.

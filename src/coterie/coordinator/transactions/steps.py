@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
-from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
@@ -21,7 +20,7 @@ NO_PRODUCER = (-1, -1)
 FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn return PRODUCER_FENCED
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Claim:
     """The identity that a producer's request claims; the rest: whether its version is new enough for PRODUCER_FENCED and
     TRANSACTION_ABORTABLE, or gets the older INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coterie.machines.values import value
-
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class EpochStart:
     """``start_offset``: the offset of the first record that a leader of that epoch has appended."""
 
@@ -18,7 +16,7 @@ class EpochStart:
     start_offset: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class EndOfEpoch:
     """The largest epoch that is not above the requested one, and the offset behind its last record."""
 

@@ -6,16 +6,16 @@ They rise from batch to batch, and `epoch_checkpoint` names them all; only an ea
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
 from coterie.log.epochs.epoch_checkpoint import read_epochs
 from coterie.log.files.filesystem import FileSystem
-from coterie.machines.values import value
 
 OWN_EPOCH = 0  # the first, and of all batches of an earlier coterie
 _NO_EPOCH = -1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class LeaderEpochs:
     """``recorded``: the epochs in the log's checkpoint; none where there is no file, None where it cannot be read. A recorded
     epoch that fits between those beside it is not seen to be wrong, nor is one before all of these: the checkpoint has none of

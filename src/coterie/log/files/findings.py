@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from coterie.machines.values import value
 
-
-@value
+@dataclass(frozen=True, slots=True)
 class Finding:
     """``file`` relative to the data folder; ``position`` in bytes, None for the file as a whole; ``problem`` and ``action``
     are clauses: what does not fit, and what loading did about it."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import google_crc32c
 
-from coterie.machines.values import value
 from coterie.records.batch import BatchHeader
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.stored.producer_snapshot import ProducerEntry, ProducerSnapshot
@@ -25,7 +24,7 @@ LAST_EPOCH = 2**15 - 1  # no epoch is after it, so that a marker may repeat it
 _MAX_SEQUENCE = 2**31 - 1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class SeenBatch:
     """A batch that was appended: its sequence numbers, last offset, offset delta and timestamp (ms)."""
 
@@ -57,7 +56,7 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class LowestSequence:
     """The lowest number of the batches of an epoch that came, of a producer of which none is in the log yet."""
 

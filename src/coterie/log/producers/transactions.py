@@ -5,15 +5,15 @@ which were aborted, so that those readers leave their records out (KIP-98). Abor
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
-from coterie.machines.values import value
 from coterie.records.batch import BatchHeader
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Aborted:
     """Records of ``producer_id`` from ``first_offset`` up to its marker at ``last_offset`` do not count;
     ``last_stable_offset``: what could be read when the marker came."""

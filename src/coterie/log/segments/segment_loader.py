@@ -21,7 +21,6 @@ from coterie.log.files.findings import Finding, Report
 from coterie.log.segments.recovery import SET_ASIDE, recover
 from coterie.log.segments.segment import DELETED, Segment, segment_name
 from coterie.log.segments.survey import survey
-from coterie.machines.values import value
 from coterie.records.batch import BatchHeader
 
 CLEANED = ".cleaned"  # Kafka's mark of a file that compaction is writing
@@ -29,7 +28,7 @@ SWAP = ".swap"  # and of one that is whole and about to take its segments' place
 _OF_A_SEGMENT = (".index", ".timeindex", ".txnindex")
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ClosedLog:
     """A log as it was closed: its end; of each segment, by base offset, the bytes of its `.log` and the checksum of its
     index; the checksum of all `.txnindex`; whether there was a producers' `.snapshot`; and the entries of the file of leader

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from coterie.log.epochs.leader_epochs import LeaderEpochs
 from coterie.log.files.filesystem import File
-from coterie.machines.values import value
 from coterie.records.batch import (
     HEADER_BYTES,
     LENGTH_END,
@@ -27,7 +26,7 @@ WIDEST = 2**31 - 1  # offsets of a segment are int32 in its index
 _MAGIC_AT = 16
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Damage:
     """Bytes that are not a batch; ``torn``: the beginning of a batch that goes on behind the file's end, or nothing but zeros;
     ``doubts_rest``: it is the end of a log after a power cut, and any undamaged batches behind them are included."""

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
 from coterie.broker.cluster.peers.stream import Dial, open_stream
-from coterie.machines.values import value
 from coterie.wire.declaration import Message
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 Responded = Callable[[Any], None]
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class _Queued:
     message: Message
     response: type[Message]

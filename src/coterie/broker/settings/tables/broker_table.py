@@ -5,6 +5,8 @@ Facts: `kafka.server.KafkaConfig` of Kafka 3.9. Defaults that differ from Kafka'
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.broker.settings.address_counts import HOSTS_WITH_COUNTS
 from coterie.broker.settings.inter_broker_protocol import is_spoken
 from coterie.broker.settings.setting import BrokerSetting, Update, row
@@ -29,7 +31,6 @@ from coterie.configuration import (
 )
 from coterie.configuration.value_types import MAX_INT, MAX_LONG
 from coterie.coordinator.consumer.state import MigrationPolicy
-from coterie.machines.values import value
 
 _MAX_PARTITIONS = 100_000
 MIGRATIONS = tuple(policy.value for policy in MigrationPolicy)
@@ -50,7 +51,7 @@ def _of_consumer_groups(default: int, documentation: str, minimum: int, update: 
     return row(INT, default, f"{documentation} of a consumer group (KIP-848).", at_least(minimum), update=update)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """The values of the settings that only the broker has and uses; names, units and defaults are Kafka's."""
 

@@ -29,7 +29,6 @@ from coterie.configuration import (
     settings_of,
     unknown_setting,
 )
-from coterie.machines.values import value
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -78,7 +77,7 @@ def _metrics(value_type: ValueType[T], default: T, documentation: str, rule: Rul
     return declared(Setting("", value_type, default, rule, documentation))
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ClientMetricsConfig:
     """The values of a subscription to client metrics."""
 
@@ -117,7 +116,7 @@ def _share(value_type: ValueType[T], default: T, documentation: str, rule: Rule 
     return declared(_GroupRow("", value_type, default, rule, documentation))
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class GroupConfig:
     """The values of a group's settings, for the newer protocols."""
 

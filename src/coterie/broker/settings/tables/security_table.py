@@ -7,6 +7,7 @@ values no response and no log line shows.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.authentication.mapping_rules import BadRules, parse_rules
@@ -25,7 +26,6 @@ from coterie.configuration import (
     one_of,
     settings_of,
 )
-from coterie.machines.values import value
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def _security(
     return row(value_type, default, documentation, rule, update)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class SecurityConfig:
     """The values of one listener."""
 

@@ -3,14 +3,15 @@ ShareGroupConfig and ShareCoordinatorConfig."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.broker.settings.setting import BrokerSetting, Update, row
 from coterie.configuration import BOOLEAN, INT, LIST, SHORT, STRING, at_least, one_of, settings_of
-from coterie.machines.values import value
 
 KAFKA_SIMPLE_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ShareConfig:
     """The values of the settings of share groups; names, units and defaults are Kafka's. The bounds are those of what a group
     may set for itself."""

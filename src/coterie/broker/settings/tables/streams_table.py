@@ -3,12 +3,13 @@ GroupCoordinatorConfig."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.broker.settings.setting import BrokerSetting, Update, row
 from coterie.configuration import INT, LIST, at_least, one_of, settings_of
-from coterie.machines.values import value
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StreamsConfig:
     """The values of the settings of streams groups; names, units and defaults are Kafka's. The bounds are those of what a group
     may set for itself."""

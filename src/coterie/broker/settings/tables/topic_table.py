@@ -26,7 +26,6 @@ from coterie.configuration import (
     settings_of,
 )
 from coterie.configuration.value_types import MAX_LONG
-from coterie.machines.values import value
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -74,7 +73,7 @@ def _topic(
     return declared(_TopicRow("", value_type, default, rule, documentation, no_effect, broker))
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TopicConfig:
     """The values of a topic's settings; names, units and defaults are Kafka's."""
 
@@ -347,7 +346,7 @@ class TopicConfig:
     )
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TopicSetting:
     """A topic setting, and the broker settings that give its default: (name, factor to the topic setting's unit), the
     first that has a value wins."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from coterie.coordinator.consumer.state import TopicId
 from coterie.coordinator.consumer.topics.xxh3 import xxh3_64
-from coterie.machines.values import value
 
 NO_TOPICS_HASH = 0
 _SUBSCRIPTIONS_KEPT = 1_000
@@ -18,7 +17,7 @@ _TOPIC, _UUID, _INT = struct.Struct("<bqq"), struct.Struct(">qq"), struct.Struct
 _UNSIGNED, _SIGNED = struct.Struct("<Q"), struct.Struct("<q")
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TopicImage:
     """A topic: its id, its number of partitions, and the racks of each partition's replicas where they are known."""
 
@@ -28,7 +27,7 @@ class TopicImage:
     racks: tuple[frozenset[str], ...] = ()
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class TopicsImage:
     """Every topic by name. ``version`` rises with every change of a topic, and ``created_version`` with every new one."""
 
