@@ -95,7 +95,7 @@ def broker() -> Iterator[LocalBroker]:
 
 
 def on_a_terminal(broker: LocalBroker, width: int, commands: Iterable[str] = ()) -> dict[str, list[str]]:
-    """The lines of each command: of those that write tables, or of these with their errors."""
+    """What each command writes, by its name: those that write tables, or those that fail."""
     terminal, standard_output = os.openpty()
     fcntl.ioctl(standard_output, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}

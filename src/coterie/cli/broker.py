@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.broker_pages import HttpPages, http_pages, refuse_exposed_pages, serve_http
-from coterie.cli.parts.invocation import run_until_stopped, settings_option
+from coterie.cli.parts.invocation import FILE, run_until_stopped, settings_option
 from coterie.cli.parts.listening import (
     DEFAULT_LISTEN,
     address_of,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from coterie.broker.settings.listeners import Listener
 
 _LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 START_ENDS_AFTER_S = 1.0
 # What test modules (testcontainers) wait for in the output of Kafka's images, with the broker's id.
 READY_LINES = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
+from coterie.cli.parts.invocation import FILE, broker_option, journal_option, run_until_stopped
 from coterie.cli.parts.listening import address_of, bind_trouble, pages_tls, pages_token, resolves_to_loopback
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from coterie.coordinator.journal.line import JournalLine
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DEFAULT_LISTEN = "127.0.0.1:8080"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.parts.invocation import run
+from coterie.cli.parts.invocation import FILE, run
 from coterie.cli.parts.ranges import IntegerRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
@@ -35,7 +35,7 @@ Examples:
 @click.option(
     "--input",
     "input_",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="A CSV or JSON-lines file instead of the flights.",
 )
 @click.option("--key", metavar="COLUMN", help="With --input: the column that is the record's key.")

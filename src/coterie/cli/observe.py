@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.completion import complete_groups
-from coterie.cli.parts.invocation import broker_option, json_option, run_until_stopped
+from coterie.cli.parts.invocation import FILE, broker_option, json_option, run_until_stopped
 from coterie.cli.parts.listening import address_of, bind_trouble, warn_of_exposure
 from coterie.cli.parts.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
@@ -46,7 +46,7 @@ Examples:
     "--server-log",
     "server_logs",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Follow this log file of a broker, which states causes; may be given again.",
 )
 @click.option("--from-beginning", is_flag=True, help="Read __consumer_offsets and the log files from their start.")

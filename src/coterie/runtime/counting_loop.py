@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import sys
 
 
 class CountingSelector(selectors.DefaultSelector):
@@ -25,8 +24,3 @@ class CountingLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.poll = CountingSelector()
         super().__init__(self.poll)
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """asyncio's own on Windows, where that is none with a selector."""
-    return asyncio.new_event_loop() if sys.platform == "win32" else CountingLoop()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from coterie.runtime.counting_loop import new_loop
+from coterie.runtime.counting_loop import CountingLoop
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
@@ -27,7 +27,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def _begin(self) -> None:
-        self._loop = new_loop()
+        self._loop = CountingLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"coterie-{self._what}", daemon=True)
         self._thread.start()
 

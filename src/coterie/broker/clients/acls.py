@@ -46,9 +46,6 @@ class Acls:
         acls = read_acls(fs) if is_alone else []
         allows = self._allows_without_acl and is_alone
         self.authorizer = Authorizer(acls, _super_users(config.super_users), allows_without_acl=allows)
-        self._rows: dict[
-            Acl, dict[str, str]
-        ] = {}  # of the file, from the first change on: to make them took half of its time
         self._reported_ms: dict[int, int] = {}  # by the hash of what was denied: a name may have 32,767 bytes
         self._lines: dict[int, int] = {}  # in this minute, by the hash of the principal
         self._minute_ms = 0  # when it began
@@ -61,9 +58,8 @@ class Acls:
         """Raises OSError, and then nothing has changed."""
         after = self.authorizer.with_acls({*self.authorizer.acls, *added} - set(removed))
         if after.acls != self.authorizer.acls:
-            rows = {acl: self._rows.get(acl) or _row(acl) for acl in after.acls}
-            self._fs.write_file(FILE, checked_files.to_json(list(rows.values())))
-            self._rows, self.authorizer = rows, after
+            self._fs.write_file(FILE, checked_files.to_json([_row(acl) for acl in after.acls]))
+            self.authorizer = after
 
     def report(self, denied: Denial, ruling: Ruling, now_ms: int) -> None:
         """A line about a denial; none where there was the same one within a minute, or `MAX_LINES` of its principal."""

@@ -14,7 +14,7 @@ import click
 
 from coterie.cli.lab.study_rows import RowFile, code_digest
 from coterie.cli.parts.cores import GC_THRESHOLD, as_completed_over_cores
-from coterie.cli.parts.invocation import progress_bar
+from coterie.cli.parts.invocation import FILE, progress_bar
 from coterie.cli.parts.ranges import IntegerRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line
@@ -57,7 +57,7 @@ Examples:
     "--churn",
     "churn",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Also this trace: lines of time_ms,add|remove,member. May be given again.",
 )
 @click.option(

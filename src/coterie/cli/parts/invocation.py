@@ -14,13 +14,14 @@ import click
 from click.core import ParameterSource
 
 from coterie.console.terminal import write_json, write_line, write_table
-from coterie.runtime.counting_loop import new_loop
+from coterie.runtime.counting_loop import CountingLoop
 from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
 from coterie.text.hidden import visible
 
 _SECRETS = ("password", ".jaas.config", "ssl.keystore.key", ".client.secret", ".secret.key")  # how their names end
 NO_BROKER = "no broker answers"  # how the client's error begins
 COMMAND_CONFIG = "coterie.command_config"  # the file's settings in the meta of a context
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,7 +37,7 @@ def client_options(
     def add(command: F) -> F:
         command = click.option(
             "--command-config",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=FILE,
             metavar="FILE",
             is_eager=True,
             expose_value=False,
@@ -190,7 +191,7 @@ def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, Any]],
 def _in_loop(work: Coroutine[Any, Any, Any]) -> Any:
     with on_signal(end_at_once()):  # while the loop is made and closed
         try:
-            with asyncio.Runner(loop_factory=new_loop) as runner:
+            with asyncio.Runner(loop_factory=CountingLoop) as runner:
                 return sentences(runner.run, work)
         except asyncio.CancelledError:
             raise SystemExit(INTERRUPTED) from None

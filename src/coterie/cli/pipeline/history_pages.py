@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.parts.invocation import done, history_option, json_option, show
+from coterie.cli.parts.invocation import FILE, done, history_option, json_option, show
 from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.cli.pipeline.fleet import FLEET_FOLDER
 from coterie.cli.pipeline.spark import require_spark, run_on_spark, spark_options
@@ -29,7 +29,7 @@ DEFAULT_GRID = (
 @click.command("what-if")
 @click.option(
     "--churn",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="CSV: time_ms,add|remove,name; or date,time,count.",
 )
 @history_option("A folder of `coterie pipeline history`, instead.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.completion import complete_topics
-from coterie.cli.parts.invocation import broker_option, json_option, run, show
+from coterie.cli.parts.invocation import FILE, broker_option, json_option, run, show
 from coterie.cli.parts.partial_results import end_with
 from coterie.cli.parts.ranges import IntegerRange
 from coterie.cli.topics.reassignment_plan import plan_document, plan_of, plan_over
@@ -96,7 +96,7 @@ Examples:
 @click.option("--replication-factor", "-r", type=IntegerRange(1, 1000), help="With --brokers; default: as many as now.")
 @click.option(
     PLAN,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="A plan in kafka-reassign-partitions' JSON.",
 )
 @click.option(LIST, "is_list", is_flag=True, help="Show the reassignments in progress.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from coterie.authorizer.acls import AclOperation, AclResourceType
+from coterie.authorizer.acls import AclOperation
 from coterie.broker.handlers.access import administration, groups, logs, share_groups, topics
 from coterie.broker.handlers.access.access import CheckedRequest, Result, access_of
 from coterie.broker.handlers.access.refusals import refused
@@ -41,8 +41,8 @@ def _group(operation: AclOperation) -> Check:
 
     def check(checked: CheckedRequest) -> Result:
         request = checked.request
-        if checked.access.allows(operation, AclResourceType.GROUP, request.group_id):
-            return checked.handler(checked.broker, request, checked.call)
+        if checked.access.allows_group(operation, request.group_id):
+            return checked.proceed()
         return refused(request, checked.call.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     return check
