@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Set
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from coterie.authentication.bearer import bears, is_same_token
 from coterie.text.addresses import is_own_host
 
 SIGN_IN, SESSION_COOKIE = "/sign-in", "coterie_session"
@@ -68,18 +68,13 @@ class Guards:
         return web.Response(status=401, text="a token is needed", headers={"WWW-Authenticate": "Bearer"})
 
     def _is_known(self, request: web.Request, token: str) -> bool:
-        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         cookie = request.cookies.get(SESSION_COOKIE, "")
-        return _is_same(bearer, token) or _is_same(cookie, self._session)
+        return bears(request.headers.get("Authorization", ""), token) or is_same_token(cookie, self._session)
 
     def signed_in(self, token: str) -> web.Response | None:
         """The response to a reader who has brought the token, with a cookie; None for another token."""
-        if self._token is None or not _is_same(token, self._token):
+        if self._token is None or not is_same_token(token, self._token):
             return None
         response = web.Response(status=303, headers={"Location": "/console"})
         response.set_cookie(SESSION_COOKIE, self._session, httponly=True, secure=self._has_tls, samesite="Strict")
         return response
-
-
-def _is_same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())

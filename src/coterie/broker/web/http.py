@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from coterie.authentication.bearer import bears
 from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.groups.explanation import ShareOffsets, explained, partitions_of, total_lags
 from coterie.broker.process.descriptors import listening_sockets
@@ -96,8 +96,7 @@ class HttpServer:
 
     @web.middleware
     async def _require_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self._token is None or hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+        if self._token is None or bears(request.headers.get("Authorization", ""), self._token):
             return await handler(request)
         response = _error(401, "a token is needed")
         response.headers["WWW-Authenticate"] = "Bearer"

@@ -7,7 +7,6 @@ reaches loopback as well: a request with another Host, an Origin, or another Con
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from coterie.authentication.bearer import bears
 from coterie.client import KafkaError
 from coterie.testing.control.openapi import PATH, document
 from coterie.testing.control.operations import OPERATIONS, ControlledBroker, ControlOperation
@@ -88,8 +88,7 @@ class ControlServer:
             return _error(403, "this Host is not the control API's")
         if "Origin" in request.headers:
             return _error(403, "the control API is not for web pages: a request with an Origin is refused")
-        borne = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self._token is not None and not hmac.compare_digest(borne.encode(), self._token.encode()):
+        if self._token is not None and not bears(request.headers.get("Authorization", ""), self._token):
             return _error(401, "the header Authorization must be: Bearer, and the token")
         if request.method == "POST" and request.content_type != "application/json":
             return _error(415, "the Content-Type must be application/json")
