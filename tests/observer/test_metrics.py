@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from pathlib import Path
 
 import aiohttp
+import click
+import pytest
+import trustme
+from click.testing import CliRunner
 
+from coterie.cli import main
+from coterie.cli.parts.page_access import PageAccess
 from coterie.client import Admin
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.journal.line import JournalLine
@@ -103,6 +110,75 @@ def test_the_server_serves_its_own_names_alone() -> None:
     (own, text), (other, _) = asyncio.run(requested())
     assert (own, other) == (200, 403)
     assert "coterie_group_lag" in text
+
+
+def test_requests_by_tls_with_the_token_alone() -> None:
+    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def statuses() -> list[int]:
+        lags = GroupLags(NOBODY, RequestRate(1000))
+        metrics = ObservedMetrics(GroupObserver(), lags)
+        async with MetricsServer(metrics, lags, ["kafka.example"], tls=context, token="0123456789abcdef") as server:
+            host, port = await server.start("127.0.0.1", 0)
+            seen = []
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
+                for token, name in (("0123456789abcdef", "kafka.example"), ("another", "kafka.example"), ("", "other")):
+                    headers = {"Authorization": f"Bearer {token}", "Host": name}
+                    async with session.get(f"https://{host}:{port}/metrics", headers=headers) as response:
+                        seen.append(response.status)
+            return seen
+
+    assert asyncio.run(statuses()) == [200, 401, 403]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            ["--http", "0.0.0.0:0"],
+            "--http 0.0.0.0:0 is beyond loopback: give --http-tls-certificate, --http-tls-key and ",
+        ),
+        (["--http", "0.0.0.0:0", "--http-token-file", "{token}"], "is beyond loopback: give --http-tls-certificate"),
+        (["--http-token-file", "{token}"], "--http-token-file goes with --http."),
+        (["--http-name", "kafka.example"], "--http-name goes with --http."),
+        (["--http", "0.0.0.0:0", "--insecure"], ""),
+        (["--http", "127.0.0.1:0"], ""),
+        (
+            [
+                "--http",
+                "0.0.0.0:0",
+                "--http-token-file",
+                "{token}",
+                "--http-tls-certificate",
+                "{pem}",
+                "--http-tls-key",
+                "{pem}",
+            ],
+            "",
+        ),
+    ],
+)
+def test_metrics_beyond_loopback_have_tls_and_a_token_or_insecure(
+    given: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing really listens there."""
+    pem, token = tmp_path / "both.pem", tmp_path / "token"
+    trustme.CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(pem)
+    token.write_text("0123456789abcdef")
+    served: list[PageAccess] = []
+
+    async def serve(stack: object, observation: object, client: object, address: object, access: PageAccess) -> object:
+        served.append(access)
+        raise click.ClickException("served")
+
+    monkeypatch.setattr("coterie.cli.observe._served", serve)
+    words = [word.format(pem=pem, token=token) for word in given]
+    done = CliRunner().invoke(main, ["observe", "-b", "127.0.0.1:1", *words])
+    assert (done.exit_code, len(served)) == ((2, 0) if sentence else (1, 1)), done.output
+    assert sentence in " ".join(done.output.split())
 
 
 def test_the_query_of_the_recipe_for_keda_has_the_lag_of_the_group() -> None:

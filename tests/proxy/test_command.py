@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
@@ -38,3 +39,23 @@ def test_the_command_serves_writes_its_journal_and_ends_by_sigterm(coterie_broke
     assert events == ["stable", "empty"], history.output
     assert "joined" in history.output
     assert "left" in history.output
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_an_address_beyond_loopback_is_refused_unless_insecure(listen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing really listens there."""
+    served: list[object] = []
+
+    async def serve(*given: object) -> None:
+        served.append(given)
+
+    monkeypatch.setattr("coterie.cli.proxy._serve", serve)
+    words = ["proxy", "--upstream", "127.0.0.1:1", "--listen", listen]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2
+    sentence = f"--listen {listen} is beyond loopback, and the proxy has no TLS towards clients: listen on 127.0.0.1"
+    assert sentence in " ".join(refused.output.split())
+    assert not served
+    assert CliRunner().invoke(main, [*words, "--insecure"]).exit_code == 0
+    assert CliRunner().invoke(main, [*words[:-1], "127.0.0.1:0"]).exit_code == 0
+    assert len(served) == 2

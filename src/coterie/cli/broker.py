@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.broker_pages import HttpPages, http_pages, refuse_exposed_pages, serve_http
+from coterie.cli.broker_pages import HttpPages, http_pages, serve_http
 from coterie.cli.parts.invocation import FILE, run_until_stopped, settings_option
 from coterie.cli.parts.listening import (
     DEFAULT_LISTEN,
     address_of,
     bind_trouble,
+    insecure_option,
     resolves_to_loopback,
 )
+from coterie.cli.parts.page_access import PageAccess, page_access_options
 from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.runtime.interruption import INTERRUPTED
@@ -78,31 +80,17 @@ Examples:
     metavar="HOST:PORT",
     help="The console, groups as JSON and Prometheus metrics over HTTP; port 0: any free one.",
 )
-@click.option(
-    "--http-name",
-    "http_names",
-    multiple=True,
-    metavar="NAME",
-    help="A further name by which the HTTP address is reached, such as a proxy's; may be given again.",
-)
-@click.option("--http-tls-certificate", type=FILE, metavar="FILE", help="The certificate chain of --http, in PEM.")
-@click.option("--http-tls-key", type=FILE, metavar="FILE", help="Its private key, in PEM.")
-@click.option(
-    "--http-token-file",
-    type=FILE,
-    metavar="FILE",
-    help="The token that each request of --http must bear, of 16 characters or more; without the console then.",
+@page_access_options(
+    "http-",
+    "--http",
+    "The token that each request of --http must bear, of 16 characters or more; without the console then.",
 )
 @click.option(
     "--allow-changes",
     is_flag=True,
     help="With --http: the console offers to reset offsets, delete groups and write records.",
 )
-@click.option(
-    "--insecure",
-    is_flag=True,
-    help="Listen beyond loopback without authentication, for everybody who reaches the address.",
-)
+@insecure_option
 @click.option(
     "--control",
     metavar="HOST:PORT",
@@ -124,10 +112,7 @@ def broker(
     environment: bool,
     fsync: bool,
     http: str | None,
-    http_names: tuple[str, ...],
-    http_tls_certificate: Path | None,
-    http_tls_key: Path | None,
-    http_token_file: Path | None,
+    access: PageAccess,
     allow_changes: bool,
     insecure: bool,
     control: str | None,
@@ -162,15 +147,17 @@ def broker(
         controlled = control_api.checked(control, control_token_file, brokers or 1, checked.given, listen)
     elif control_token_file or brokers:
         raise click.UsageError("--control-token-file and --brokers go with --control.")
-    pages = http_pages(http, http_names, (http_tls_certificate, http_tls_key), http_token_file, allow_changes)
+    pages = http_pages(http, access, allow_changes)
     if checked.current.zookeeper_connect:
         require("zookeeper", "zookeeper.connect")
 
     async def serve(stop: asyncio.Event) -> int:
         if not insecure:
             await _refuse_exposed(checked, listeners)
-            await refuse_exposed_pages(pages)
+            if pages is not None:
+                await access.refuse_exposed("--http", pages.address)
         if controlled is not None:
+            await controlled.refuse_exposed(insecure)
             return await controlled.serve(stop)
         return await _serve(stop, checked, folder, listeners, pages, environment)
 

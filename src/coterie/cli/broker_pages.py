@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from coterie.cli.parts.listening import (
-    address_of,
-    bind_trouble,
-    pages_tls,
-    pages_token,
-    resolves_to_loopback,
-    warn_of_exposure,
-)
+from coterie.cli.parts.listening import address_of, bind_trouble, resolves_to_loopback, warn_of_exposure
+from coterie.cli.parts.page_access import PageAccess
 from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 
 if TYPE_CHECKING:
-    import ssl
-
     from aiohttp.web import Application
 
     from coterie.broker.broker import Broker
@@ -31,47 +22,21 @@ class HttpPages(NamedTuple):
     """What the options say of HTTP."""
 
     address: tuple[str, int]
-    names: tuple[str, ...]
-    tls: ssl.SSLContext | None
-    token: str | None
+    access: PageAccess
     allow_changes: bool
 
 
-def http_pages(
-    http: str | None,
-    names: tuple[str, ...],
-    certificate_and_key: tuple[Path | None, Path | None],
-    token_file: Path | None,
-    allow_changes: bool,
-) -> HttpPages | None:
-    """Raises UsageError for options that go with --http, and for files that are none."""
-    tls, token = pages_tls(*certificate_and_key, "http-"), pages_token(token_file)
+def http_pages(http: str | None, access: PageAccess, allow_changes: bool) -> HttpPages | None:
+    """Raises UsageError for options that go with --http."""
     from coterie.runtime.extras import require
 
     if http is not None:
         require("http", "coterie broker --http")
-        return HttpPages(address_of(http, "--http"), names, tls, token, allow_changes)
-    given = {
-        "--http-name": names,
-        "--http-tls-certificate": tls,
-        "--http-token-file": token,
-        "--allow-changes": allow_changes,
-    }
-    for option, value in given.items():
-        if value:
-            raise click.UsageError(f"{option} goes with --http.")
+        return HttpPages(address_of(http, "--http"), access, allow_changes)
+    access.refuse_without_pages()
+    if allow_changes:
+        raise click.UsageError("--allow-changes goes with --http.")
     return None
-
-
-async def refuse_exposed_pages(pages: HttpPages | None) -> None:
-    """Raises UsageError for an address that others than this machine reach, without TLS and a token."""
-    if pages is None or (pages.tls is not None and pages.token is not None):
-        return
-    if not await resolves_to_loopback(*pages.address):
-        raise click.UsageError(
-            f"--http {format_address(*pages.address)} is beyond loopback: give --http-tls-certificate, --http-tls-key and "
-            "--http-token-file, or --insecure to let everybody in."
-        )
 
 
 async def serve_http(broker: Broker, pages: HttpPages) -> bool:
@@ -80,9 +45,9 @@ async def serve_http(broker: Broker, pages: HttpPages) -> bool:
     SASL."""
     from coterie.broker.web.http import HttpServer
 
-    scheme = "http" if pages.tls is None else "https"
+    access = pages.access
     plain = next((one for one in broker.listeners if not (one.has_tls or one.has_sasl)), None)
-    is_open = await resolves_to_loopback(*pages.address) and pages.token is None
+    is_open = await resolves_to_loopback(*pages.address) and access.token is None
     console = console_of(broker, *plain.address, allow_changes=pages.allow_changes) if plain and is_open else None
     if console is None and pages.allow_changes:
         text = (
@@ -93,17 +58,17 @@ async def serve_http(broker: Broker, pages: HttpPages) -> bool:
         return False
     try:
         host, port = await broker.serve_http(
-            HttpServer(broker, pages.names, console, tls=pages.tls, token=pages.token), *pages.address
+            HttpServer(broker, access.names, console, tls=access.tls, token=access.token), *pages.address
         )
     except OSError as error:
         where = format_address(*pages.address)
         write_line(f"Error: cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http", err=True)
         return False
-    if pages.token is None:
+    if access.token is None:
         warn_of_exposure("--http", host, port, "can read every group")
-    write_line(f"groups and metrics on {scheme}://{format_address(host, port)}", err=True)
+    write_line(f"groups and metrics on {access.scheme}://{format_address(host, port)}", err=True)
     if console is not None:
-        write_line(f"console on {scheme}://{format_address(host, port)}/console", err=True)
+        write_line(f"console on {access.scheme}://{format_address(host, port)}/console", err=True)
     return True
 
 

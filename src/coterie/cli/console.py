@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from coterie.cli.parts.invocation import FILE, broker_option, journal_option, run_until_stopped
-from coterie.cli.parts.listening import address_of, bind_trouble, pages_tls, pages_token, resolves_to_loopback
+from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
+from coterie.cli.parts.listening import address_of, bind_trouble
+from coterie.cli.parts.page_access import PageAccess, page_access_options
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Sequence
 
     from coterie.coordinator.journal.line import JournalLine
@@ -38,12 +37,7 @@ Examples:
     metavar="HOST:PORT",
     help="The address of the pages; port 0: any free one. Beyond loopback with TLS and a token alone.",
 )
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A further name of this host; may be given again.")
-@click.option("--tls-certificate", type=FILE, metavar="FILE", help="The certificate chain of the pages, in PEM.")
-@click.option("--tls-key", type=FILE, metavar="FILE", help="Its private key, in PEM.")
-@click.option(
-    "--token-file", type=FILE, metavar="FILE", help="The token that readers sign in with, of 16 characters or more."
-)
+@page_access_options("", "the pages", "The token that readers sign in with, of 16 characters or more.")
 @click.option(
     "--schema-registry", metavar="URL", help="A schema registry, whose schemas read Avro and Protobuf records."
 )
@@ -52,10 +46,7 @@ Examples:
 @broker_option
 def console(
     listen: str,
-    names: tuple[str, ...],
-    tls_certificate: Path | None,
-    tls_key: Path | None,
-    token_file: Path | None,
+    access: PageAccess,
     schema_registry: str | None,
     allow_changes: bool,
     journal: str | None,
@@ -70,12 +61,10 @@ def console(
     if schema_registry is not None:
         require("schemas", "--schema-registry")
     address = address_of(listen, "--listen")
-    settings = ConsoleSettings(
-        names, pages_tls(tls_certificate, tls_key), pages_token(token_file), schema_registry, allow_changes
-    )
+    settings = ConsoleSettings(access, schema_registry, allow_changes)
 
     async def go(stop: asyncio.Event) -> None:
-        await _refuse_exposure(address, settings)
+        await access.refuse_exposed("--listen", address, "listen on 127.0.0.1")
         await _serve(stop, address, await _earlier(journal, client), client, settings)
 
     run_until_stopped(go)
@@ -84,22 +73,9 @@ def console(
 class ConsoleSettings(NamedTuple):
     """What the options say of the pages."""
 
-    names: tuple[str, ...]
-    tls: ssl.SSLContext | None
-    token: str | None
+    access: PageAccess
     schema_registry: str | None
     allow_changes: bool
-
-
-async def _refuse_exposure(address: tuple[str, int], settings: ConsoleSettings) -> None:
-    """Raises UsageError for an address that others than this machine reach, without TLS and a token."""
-    if settings.tls is not None and settings.token is not None:
-        return
-    if not await resolves_to_loopback(*address):
-        raise click.UsageError(
-            f"{format_address(*address)} is beyond loopback: give --tls-certificate, --tls-key and --token-file, or listen on "
-            "127.0.0.1."
-        )
 
 
 async def _earlier(journal: str | None, client: dict[str, str]) -> Sequence[JournalLine]:
@@ -132,9 +108,9 @@ async def _serve(
     registry = None if settings.schema_registry is None else SchemaRegistry(settings.schema_registry)
     server = ConsoleServer(
         feed,
-        settings.names,
-        token=settings.token,
-        tls=settings.tls,
+        settings.access.names,
+        token=settings.access.token,
+        tls=settings.access.tls,
         registry=registry,
         allow_changes=settings.allow_changes,
     )
@@ -146,6 +122,5 @@ async def _serve(
             raise click.ClickException(
                 f"cannot listen on {where}: {bind_trouble(error)}; choose another --listen"
             ) from error
-        scheme = "http" if settings.tls is None else "https"
-        write_line(f"console on {scheme}://{format_address(host, port)}/console")
+        write_line(f"console on {settings.access.scheme}://{format_address(host, port)}/console")
         await feed.run(stop)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.parts.listening import DEFAULT_LISTEN, address_of, bind_trouble, is_loopback
+from coterie.cli.parts.listening import DEFAULT_LISTEN, address_of, bind_trouble, resolves_to_loopback
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address
@@ -32,6 +32,17 @@ class Controlled:
     brokers: int
     listen: tuple[str, int] | None
     settings: Mapping[str, str]
+
+    async def refuse_exposed(self, insecure: bool) -> None:
+        """Raises UsageError for an address that others than this machine reach: without a token always, because its clients may
+        do everything; with one unless ``insecure``, because the token is in the clear."""
+        if (insecure and self.token is not None) or await resolves_to_loopback(*self.control):
+            return
+        token = f"a token by --control-token-file or {TOKEN_VARIABLE}, and " if self.token is None else ""
+        raise click.UsageError(
+            f"--control {format_address(*self.control)} is beyond loopback: give {token}--insecure, because the control API "
+            "has no TLS."
+        )
 
     async def serve(self, stop: asyncio.Event) -> int:
         """Until ``stop`` is set; returns the exit code."""
@@ -73,22 +84,9 @@ def checked(
         raise click.UsageError("--listen is for one broker: those of --brokers have free ports of 127.0.0.1.")
     require("http", "coterie broker --control")
     address, token = address_of(control, "--control"), _token(token_file)
-    if token is None and not _is_loopback(address[0]):
-        raise click.UsageError(
-            f"--control {control} is beyond loopback: give a token by --control-token-file or {TOKEN_VARIABLE}, which every "
-            "request must bear."
-        )
     named = listen or (None if "listeners" in settings else DEFAULT_LISTEN)
     own = address_of(named, "--listen") if named is not None and brokers == 1 else None
     return Controlled(address, token, brokers, own, settings)
-
-
-def _is_loopback(host: str) -> bool:
-    """Of what an option names: a name other than localhost may be any address."""
-    try:
-        return is_loopback(host)
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _token(path: Path | None) -> str | None:

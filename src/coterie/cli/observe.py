@@ -11,7 +11,8 @@ import click
 
 from coterie.cli.parts.completion import complete_groups
 from coterie.cli.parts.invocation import FILE, broker_option, json_option, run_until_stopped
-from coterie.cli.parts.listening import address_of, bind_trouble, warn_of_exposure
+from coterie.cli.parts.listening import address_of, bind_trouble, insecure_option, warn_of_exposure
+from coterie.cli.parts.page_access import PageAccess, page_access_options
 from coterie.cli.parts.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
 from coterie.runtime.extras import require
@@ -58,7 +59,13 @@ Examples:
     show_default=True,
     help="Descriptions, at most, in a second over the whole cluster; each has up to 100 groups.",
 )
-@click.option("--http", metavar="HOST:PORT", help="Prometheus metrics over HTTP; port 0: any free one.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Prometheus metrics over HTTP; port 0: any free one. Beyond loopback with TLS and a token, or --insecure.",
+)
+@page_access_options("http-", "--http", "The token that each request of --http must bear, of 16 characters or more.")
+@insecure_option
 @click.option("--for", "seconds", type=NumberRange(0.1), help="Stop after so many seconds.")
 @broker_option
 @json_option
@@ -69,6 +76,8 @@ def observe(
     from_beginning: bool,
     requests_per_s: float,
     http: str | None,
+    access: PageAccess,
+    insecure: bool,
     seconds: float | None,
     client: dict[str, str],
     as_json: bool,
@@ -81,11 +90,15 @@ def observe(
     from coterie.observer.observation import ClusterObservation
 
     address = None
-    if http is not None:
+    if http is None:
+        access.refuse_without_pages()
+    else:
         address = address_of(http, "--http")
         require("http", "coterie observe --http")
 
     async def go(stop: asyncio.Event) -> None:
+        if address is not None and not insecure:
+            await access.refuse_exposed("--http", address)
         takers: list[Callable[[JournalLine], None]] = [lambda line: _show(line, as_json)]
         observation = ClusterObservation(
             client,
@@ -101,7 +114,7 @@ def observe(
                 sink = await stack.enter_async_context(opened_journal(journal, client))
                 takers.insert(0, sink.write)
             if address is not None:
-                takers.append(await _served(stack, observation, client, address))
+                takers.append(await _served(stack, observation, client, address, access))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await observation.run(stop)
@@ -129,7 +142,11 @@ def opened_journal(journal: str, client: dict[str, str]) -> JournalSink:
 
 
 async def _served(
-    stack: contextlib.AsyncExitStack, observation: ClusterObservation, client: dict[str, str], address: tuple[str, int]
+    stack: contextlib.AsyncExitStack,
+    observation: ClusterObservation,
+    client: dict[str, str],
+    address: tuple[str, int],
+    access: PageAccess,
 ) -> Callable[[JournalLine], None]:
     """Listens; returns what counts the lines."""
     from coterie.observer.lags import GroupLags
@@ -137,7 +154,9 @@ async def _served(
 
     lags = GroupLags(client, observation.rate)
     metrics = ObservedMetrics(observation.machine, lags)
-    server = await stack.enter_async_context(MetricsServer(metrics, lags))
+    server = await stack.enter_async_context(
+        MetricsServer(metrics, lags, access.names, tls=access.tls, token=access.token)
+    )
     observation.listeners.append(lags.see)
     try:
         host, port = await server.start(*address)
@@ -146,8 +165,9 @@ async def _served(
         raise click.ClickException(
             f"cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http"
         ) from error
-    warn_of_exposure("--http", host, port, "can read every group")
-    write_line(f"metrics on http://{format_address(host, port)}/metrics", err=True)
+    if access.token is None:
+        warn_of_exposure("--http", host, port, "can read every group")
+    write_line(f"metrics on {access.scheme}://{format_address(host, port)}/metrics", err=True)
     return metrics.count
 
 

@@ -10,9 +10,15 @@ import click
 
 from coterie.cli.observe import opened_journal
 from coterie.cli.parts.invocation import client_options, run_until_stopped, settings_option
-from coterie.cli.parts.listening import bind_trouble, warn_of_exposure
+from coterie.cli.parts.listening import (
+    address_of,
+    bind_trouble,
+    insecure_option,
+    resolves_to_loopback,
+    warn_of_exposure,
+)
 from coterie.console.terminal import VisibleFormatter, write_line
-from coterie.text.addresses import format_address, parse_address
+from coterie.text.addresses import format_address
 
 _LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 
@@ -35,6 +41,7 @@ Examples:
     metavar="HOST:PORT",
     help="The address that clients begin with; port 0: any free one. The other brokers have free ports beside it.",
 )
+@insecure_option
 @click.option(
     "--journal",
     metavar="DIR|TOPIC",
@@ -43,7 +50,14 @@ Examples:
 )
 @settings_option("--set", "settings", help_text="A setting towards the cluster, by the name that clients have for it")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
-def proxy(client: dict[str, str], listen: str, journal: str | None, settings: dict[str, str], verbose: bool) -> None:
+def proxy(
+    client: dict[str, str],
+    listen: str,
+    insecure: bool,
+    journal: str | None,
+    settings: dict[str, str],
+    verbose: bool,
+) -> None:
     """Run a proxy before any Kafka.
 
     Prints "listening on HOST:PORT" when it is ready: the bootstrap server for clients. Every broker that the cluster names has
@@ -53,14 +67,20 @@ def proxy(client: dict[str, str], listen: str, journal: str | None, settings: di
     """
     if "bootstrap.servers" not in client | settings:
         raise click.UsageError("--upstream is missing: HOST:PORT of a broker of the cluster.")
-    try:
-        host, port = parse_address(listen)
-    except ValueError as error:
-        raise click.UsageError(f"--listen takes HOST:PORT, such as 127.0.0.1:0, not {listen!r}.") from error
+    address = address_of(listen, "--listen")
     handler = logging.StreamHandler()
     handler.setFormatter(VisibleFormatter(_LOG_LINE, "%Y-%m-%d %H:%M:%S"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
-    run_until_stopped(lambda stop: _serve(stop, client | settings, host or "127.0.0.1", port, journal))
+
+    async def go(stop: asyncio.Event) -> None:
+        if not (insecure or await resolves_to_loopback(*address)):
+            raise click.UsageError(
+                f"--listen {format_address(*address)} is beyond loopback, and the proxy has no TLS towards clients: listen on "
+                "127.0.0.1 of the clients' machine, or give --insecure to let everybody in."
+            )
+        await _serve(stop, client | settings, *address, journal)
+
+    run_until_stopped(go)
 
 
 async def _serve(stop: asyncio.Event, settings: dict[str, str], host: str, port: int, journal: str | None) -> None:

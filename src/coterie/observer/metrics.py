@@ -20,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -35,9 +36,11 @@ from coterie.observer.group_descriptions import now_ms
 from coterie.observer.lags import REFRESH_EVERY_S, GroupLags
 from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.timeouts import next_timeout
-from coterie.text.addresses import is_own_host
+from coterie.runtime.http_guard import HttpGuard
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+if TYPE_CHECKING:
+    import ssl
+
 ENDS = ("stable", "empty", "epoch_raised")
 
 
@@ -134,23 +137,31 @@ class ObservedMetrics(Collector):
 
 
 class MetricsServer:
-    """Serves /metrics, and keeps the lags fresh; an async context."""
+    """Serves /metrics, and keeps the lags fresh; an async context. ``names`` and ``token``: those of the guard."""
 
-    def __init__(self, metrics: ObservedMetrics, lags: GroupLags) -> None:
+    def __init__(
+        self,
+        metrics: ObservedMetrics,
+        lags: GroupLags,
+        names: Iterable[str] = (),
+        *,
+        tls: ssl.SSLContext | None = None,
+        token: str | None = None,
+    ) -> None:
         self._metrics, self._lags = metrics, lags
-        self._names = {"localhost"}
+        self._tls, self._guard = tls, HttpGuard(names, token, "coterie observe --http-name")
         self._runner: web.AppRunner | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the address. Raises OSError."""
-        self._names.add(host.lower())
-        app = web.Application(client_max_size=1024, middlewares=[self._refuse_other_hosts])
+        self._guard.add_name(host)
+        app = web.Application(client_max_size=1024, middlewares=[self._guard.check])
         app.router.add_get("/metrics", self._text)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
         self._refreshing = asyncio.create_task(self._refresh())
         address = self._runner.addresses[0]
         return str(address[0]), int(address[1])
@@ -174,13 +185,6 @@ class MetricsServer:
         async with self._one_at_a_time:
             with contextlib.suppress(KafkaError):
                 await self._lags.refresh()
-
-    @web.middleware
-    async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """DNS rebinding, as at the broker."""
-        if all(is_own_host(header, self._names) for header in request.headers.getall("Host", [])):
-            return await handler(request)
-        return web.Response(status=403, text="this Host is not one of this observer's")
 
     async def _text(self, request: web.Request) -> web.Response:
         if not self._lags.is_complete:

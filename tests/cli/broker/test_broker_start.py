@@ -305,7 +305,10 @@ def test_http_beyond_loopback_has_tls_and_a_token(
             CliRunner().invoke(main, ["broker", "--memory", "--http", "0.0.0.0:0", "--insecure", *words]).exit_code == 0
         )
     (pages,) = served
-    assert (pages.tls is not None, pages.token) == (PEM[0] in given, "0123456789abcdef" if TOKEN[0] in given else None)
+    assert (pages.access.tls is not None, pages.access.token) == (
+        PEM[0] in given,
+        "0123456789abcdef" if TOKEN[0] in given else None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -175,14 +175,19 @@ WRONG_OPTIONS = [
         ("--memory", "--control", "127.0.0.1:0", "--brokers", "3", "--listen", "127.0.0.1:1"),
         "--listen is for one broker: those of --brokers have free ports of 127.0.0.1.",
     ),
-    (("--memory", "--control", "0.0.0.0:0"), "--control 0.0.0.0:0 is beyond loopback: give a token by"),
-    (("--memory", "--control", "kafka.example:0"), "--control kafka.example:0 is beyond loopback"),
+    (("--memory", "--control", "0.0.0.0:0", "--insecure"), "--control 0.0.0.0:0 is beyond loopback: give a token by"),
+    (("--memory", "--control", "[::]:0"), "--control [::]:0 is beyond loopback: give a token by"),
+    (
+        ("--memory", "--control", "0.0.0.0:0", "--control-token-file", "token"),
+        "--control 0.0.0.0:0 is beyond loopback: give --insecure, because the control API has no TLS.",
+    ),
     (("--memory", "--control", "nowhere"), "--control takes HOST:PORT"),
 ]
 
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG_OPTIONS)
 def test_wrong_options(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef")
     command = [sys.executable, "-m", "coterie", "broker", *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert ended.returncode == 2

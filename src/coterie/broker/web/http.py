@@ -11,14 +11,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from coterie.authentication.bearer import bears
 from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.groups.explanation import ShareOffsets, explained, partitions_of, total_lags
 from coterie.broker.process.descriptors import listening_sockets
@@ -28,13 +27,12 @@ from coterie.broker.web.metrics import GroupMetrics, MetricSources
 from coterie.broker.web.share_progress import share_offsets
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.views.description import list_group
-from coterie.text.addresses import is_own_host
+from coterie.runtime.http_guard import HttpGuard, error_response
 from coterie.wire.errors import Refusal
 
 if TYPE_CHECKING:
     import ssl
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 logger = logging.getLogger(__name__)
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
@@ -54,19 +52,18 @@ class HttpServer:
     ) -> None:
         """``names``: accepted in the Host header, besides the address of the server and of loopback. ``console``: adds
         pages for people. ``token``: what each request must bring as a bearer's; None for none."""
-        self._tls, self._token = tls, token
+        self._tls, self._guard = tls, HttpGuard(names, token, "coterie broker --http-name")
         self._broker, self._console = broker, console
-        self._names = {"localhost", *(name.lower() for name in names)}
         self._metrics = GroupMetrics(broker)
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the address. Raises OSError."""
-        self._names.add(host.lower())
+        self._guard.add_name(host)
         most = (
             1024 if self._console is None else 1024 * 1024
         )  # bytes of a request's body: the console may write records
-        app = web.Application(client_max_size=most, middlewares=[self._refuse_other_hosts, self._require_token])
+        app = web.Application(client_max_size=most, middlewares=[self._guard.check])
         app.router.add_get("/", self._index)
         app.router.add_get("/groups", self._groups)
         app.router.add_get("/groups/{group}", self._group)
@@ -81,26 +78,8 @@ class HttpServer:
         for socket in await listening_sockets(host, port, self._broker.log_lines):
             await web.SockSite(self._runner, socket, ssl_context=self._tls).start()
         address = self._runner.addresses[0]
-        self._names.add(str(address[0]))
+        self._guard.add_name(str(address[0]))
         return str(address[0]), int(address[1])
-
-    @web.middleware
-    async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """DNS rebinding: a page of another site has its own name lead here, so that the browser takes our responses for that
-        site's. The browser still sends that name."""
-        for header in request.headers.getall("Host", []):
-            if not is_own_host(header, self._names):
-                text = "this Host is not one of this broker's; `coterie broker --http-name NAME` allows a further name"
-                return _error(403, text)
-        return await handler(request)
-
-    @web.middleware
-    async def _require_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._token is None or bears(request.headers.get("Authorization", ""), self._token):
-            return await handler(request)
-        response = _error(401, "a token is needed")
-        response.headers["WWW-Authenticate"] = "Bearer"
-        return response
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -135,9 +114,9 @@ class HttpServer:
         try:
             group = self._broker.groups.group(name)
         except Refusal as refusal:
-            return _error(503, refusal.message or refusal.code.name)
+            return error_response(503, refusal.message or refusal.code.name)
         if group is None:
-            return _error(404, f"there is no group {name}")
+            return error_response(404, f"there is no group {name}")
         shared = await share_offsets(self._broker, [group])
         return web.json_response(explained(self._broker, group, shared.get(name, {})))
 
@@ -175,8 +154,3 @@ def _protocol_logger(log_lines: LogLines) -> logging.Logger:
     made = logging.Logger(f"{__name__}.protocol")
     made.addHandler(_ProtocolLines(log_lines))
     return made
-
-
-def _error(status: int, text: str) -> web.Response:
-    document: dict[str, Any] = {"error": text}
-    return web.json_response(document, status=status)

@@ -1,5 +1,4 @@
-"""The addresses that commands listen on: HOST:PORT of an option, why one cannot be had, who reaches it, and the certificate and
-token of pages that others reach."""
+"""The addresses that commands listen on: HOST:PORT of an option, why one cannot be had, and who reaches it."""
 
 from __future__ import annotations
 
@@ -7,20 +6,13 @@ import asyncio
 import ipaddress
 import re
 import socket
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address, parse_address
-from coterie.text.quantity import quantity
-
-if TYPE_CHECKING:
-    import ssl
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
-LEAST_TOKEN = 16
 _ASYNCIO_BEFORE = r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?"
 
 
@@ -40,35 +32,11 @@ def bind_trouble(error: OSError) -> str:
     return re.sub(_ASYNCIO_BEFORE, "", error.strerror or str(error))
 
 
-def pages_tls(certificate: Path | None, key: Path | None, prefix: str = "") -> ssl.SSLContext | None:
-    """Of --tls-certificate and --tls-key, with a ``prefix`` in their names. Raises UsageError for one without the other, and
-    for files that are none."""
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise click.UsageError(f"--{prefix}tls-certificate and --{prefix}tls-key go together.")
-    import ssl  # which imports OpenSSL
-
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as error:
-        raise click.UsageError(
-            f"{certificate} and {key} are no certificate in PEM with its key: {error.strerror or error}."
-        ) from error
-    return context
-
-
-def pages_token(file: Path | None) -> str | None:
-    """The text of the file. Raises UsageError for a short one."""
-    if file is None:
-        return None
-    token = file.read_text("utf-8", "replace").strip()
-    if len(token) < LEAST_TOKEN:
-        raise click.UsageError(
-            f"the token in {file} must have {quantity(LEAST_TOKEN, 'character')} or more, not {len(token)}."
-        )
-    return token
+insecure_option = click.option(
+    "--insecure",
+    is_flag=True,
+    help="Listen beyond loopback without authentication, for everybody who reaches the address.",
+)
 
 
 def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
