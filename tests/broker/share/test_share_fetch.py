@@ -409,18 +409,21 @@ def test_a_topic_that_is_made_again_is_unknown_to_the_session() -> None:
 
 
 def test_offsets_are_acknowledged_one_by_one() -> None:
-    """testAcknowledgeIndividualOffsets: each batch of a request has the types of its own offsets"""
+    """testAcknowledgeIndividualOffsets: a batch has the types of its offsets, each partition of a request its batches"""
 
     async def story(share: ShareWorld) -> None:
+        async with Producer({"bootstrap.servers": share.broker.bootstrap_servers}) as producer:
+            await (await producer.send(TOPIC, b"other", partition=1))
         member = await share.member()
-        assert await member.acquired([0]) == [(0, 0, 5, 1)]
-        one_by_one = [(0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT), (4, 4, RELEASE)]
-        assert acknowledged(await member.acknowledge({0: one_by_one}))[0].error_code == 0
+        assert await member.acquired([0, 1]) == [(0, 0, 5, 1), (1, 0, 0, 1)]
+        one_by_one = [(0, 0, ACCEPT), (1, 2, RELEASE, REJECT), (4, 4, RELEASE)]
+        acks = acknowledged(await member.acknowledge({0: one_by_one, 1: [(0, 0, ACCEPT)]}))
+        assert (acks[0].error_code, acks[1].error_code) == (0, 0)
         assert await member.acquired([0]) == [(0, 1, 1, 2), (0, 4, 4, 2)]
         assert acknowledged(await member.acknowledge({0: [(3, 3, ACCEPT), (5, 5, ACCEPT)]}))[0].error_code == 0
         assert acknowledged(await member.acknowledge({0: [(3, 3, ACCEPT)]}))[0].error_code != 0
 
-    in_share_world(story, records=6)
+    in_share_world(story, records=6, partitions=2)
 
 
 def test_a_broker_that_does_not_lead_names_the_leader() -> None:
@@ -460,7 +463,9 @@ def test_a_broker_that_does_not_lead_names_the_leader() -> None:
             assert await initialize_states(connections[at_nodes[0]], GROUP, topic_id, 2, 0, 1) == [0, 0]
             for number, leader in leaders.items():
                 member = RawShareMember(connections[leader.id], topic_id, "c1", GROUP)
-                data = parts(await member.fetch([0, 1], max_wait_ms=5_000))
+                fetched = await member.fetch([0, 1], max_wait_ms=5_000)
+                assert fetched.acquisition_lock_timeout_ms == LOCK_MS
+                data = parts(fetched)
                 assert values(data[number]) == [b"%d" % number]
                 other = data[1 - number]
                 assert other.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -213,6 +213,36 @@ def test_many_consumers_producers_and_groups() -> None:
     in_share_groups(story)
 
 
+def test_a_commit_ends_with_the_last_brokers_response() -> None:
+    """testResultHandlerCompleteIfEmpty"""
+    settings = {"default.replication.factor": 1, "share.coordinator.state.topic.replication.factor": 1}
+
+    async def story(groups: ShareGroups) -> None:
+        ended: list[float] = []
+        async with groups.consumer(**EXPLICIT, fetch_max_wait_ms=30_000) as consumer:
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: ended.append(loop.time()))
+            consumer.subscribe(["u"])
+            assert await consumer.poll(10_000) == {}
+            for partition in (0, 1):
+                await groups.send(b"a", topic="u", partition=partition)
+            await asyncio.sleep(1)
+            for record in await polled(consumer, 2):
+                consumer.acknowledge(record)
+            groups.broker.delay("ShareAcknowledge", 5_000)
+            loop, start = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+            committing = consumer.commit_async()
+            while not ended:
+                await consumer.poll(100)
+            assert ended[0] < start + 1
+            assert not committing.done()
+            assert await committing == {TopicPartition("u", 0): None, TopicPartition("u", 1): None}
+            assert loop.time() >= start + 5
+
+    with share_groups(settings, brokers=2) as (world, groups):
+        groups.broker.create_topic("u", 2)
+        world.run(story(groups), LIMIT_S)
+
+
 def test_the_groups_coordinator_moves() -> None:
     """testShareConsumerAfterCoordinatorMovement: the member goes on at the coordinator that follows"""
     settings = {"default.replication.factor": 3, "offsets.topic.num.partitions": 1}

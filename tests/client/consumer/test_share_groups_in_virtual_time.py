@@ -253,9 +253,33 @@ def test_renewals() -> None:
     in_share_groups(story)
 
 
+def test_a_callback_that_is_taken_away() -> None:
+    """testCallbackHandlerConfig: a later one hears nothing of what ended without one, and a renewed record comes back"""
+
+    async def story(groups: ShareGroups) -> None:
+        reports: Reports = []
+        await groups.send(b"a", b"b")
+        async with groups.consumer(**EXPLICIT) as consumer:
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: reports.append((offsets, error)))
+            consumer.subscribe(["t"])
+            a, b = await polled(consumer, 2)
+            consumer.acknowledge(a)
+            consumer.acknowledge(b, AcknowledgeType.RENEW)
+            assert await consumer.commit_async() == {T0: None}
+            consumer.set_acknowledgement_commit_callback(None)
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: reports.append((offsets, error)))
+            assert counts(await polled(consumer)) == [(1, 1)]
+            assert reports == []
+            consumer.acknowledge(b)
+            assert await consumer.commit() == {T0: None}
+        assert reports == [({T0: {1}}, None)]
+
+    in_share_groups(story)
+
+
 def test_callbacks() -> None:
     """testAcknowledgementCommitCallbackOnClose testAcknowledgementCommitCallbackThrowsException
-    testAcknowledgementCommitCallbackCallsShareConsumerWakeup testWakeupWithFetchedRecordsAvailable testCallbackHandlerConfig"""
+    testAcknowledgementCommitCallbackCallsShareConsumerWakeup testWakeupWithFetchedRecordsAvailable"""
 
     async def story(groups: ShareGroups) -> None:
         closed: Reports = []

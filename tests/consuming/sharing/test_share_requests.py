@@ -559,7 +559,6 @@ def test_a_topic_that_is_made_again(by_fetch: bool) -> None:
 
 
 def test_a_commit_of_nothing_sends_nothing() -> None:
-    """testResultHandlerCompleteIfEmpty"""
     peer = SharePeer()
     peer.with_session(T0)
     peer.machine.commit([], 60_000)

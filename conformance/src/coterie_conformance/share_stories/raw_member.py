@@ -32,7 +32,7 @@ from coterie.wire.messages.share.share_fetch import (
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 LIMIT_S = 600.0
-Acks = Mapping[int, Sequence[tuple[int, int, int]]]  # by partition: first and last offset, type
+Acks = Mapping[int, Sequence[tuple[int, ...]]]  # by partition: first and last offset, types
 
 
 @dataclass
@@ -88,8 +88,8 @@ class RawShareMember:
         return acquired(await self.fetch(partitions, **options))
 
 
-def _batches(acks: Sequence[tuple[int, int, int]]) -> list[AcknowledgementBatch]:
-    return [AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks]
+def _batches(acks: Sequence[tuple[int, ...]]) -> list[AcknowledgementBatch]:
+    return [AcknowledgementBatch(first, last, kinds) for first, last, *kinds in acks]
 
 
 def parts(response: ShareFetchResponse) -> dict[int, SharePartitionData]:

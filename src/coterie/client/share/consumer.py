@@ -263,7 +263,7 @@ class ShareConsumer(Generic[K, V]):
             raise TypeError(f"callback must be a function of (offsets, error), not {callback!r}")
         self._callback = callback
         if callback is None:
-            self._sharer.completed.clear()
+            self._report_ended()
 
     def acquisition_lock_timeout_ms(self) -> int | None:
         """For how long the broker keeps records acquired for this member, after a renewal from then on; None before the first
