@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.awaiting import run_in_virtual_time
 
 LIMIT_S = 240  # a test that hangs ends with the lines in which it waits
 _bounds: list[asyncio.Timeout] = []
+AsyncTest = Callable[..., Awaitable[None]]
 
 
 async def _bounded(test: Awaitable[None]) -> None:
@@ -37,3 +39,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     else:
         asyncio.run(test)
     return True
+
+
+def run_by(run: Callable[[AsyncTest], object], given: int = 1) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a coroutine function: the test is ``run`` of it, which calls it with its first ``given`` parameters; the others
+    are fixtures."""
+
+    def decorated(test: AsyncTest) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run_test(**fixtures: object) -> None:
+            run(functools.partial(test, **fixtures))
+
+        parameters = list(inspect.signature(test).parameters.values())[given:]
+        run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run_test
+
+    return decorated

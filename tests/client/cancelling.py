@@ -1,14 +1,16 @@
-"""A call of a client that is cancelled at each of its awaits in turn, in a story of its own each time."""
+"""A call of a client that is cancelled at each of its awaits in turn, in a run of its own each time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from enum import Enum
 from typing import Any
 
+from tests.async_tests import AsyncTest, run_by
+
 MOST_AWAITS = 300
-STORY_S = 30.0  # a story under load; one that hangs takes for ever
+TEST_S = 30.0  # under load; one that hangs takes for ever
 
 
 class When(Enum):
@@ -74,28 +76,28 @@ class _At:
                 error = thrown
 
 
-Story = Callable[[Cancelled], Coroutine[Any, Any, None]]
+def at_every_await(least: int = 1) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a test, which is run until its call has no further await, and was cancelled at that many at ``least``."""
+
+    def run(test: AsyncTest) -> None:
+        assert sum(_cancelled_awaits(test, when) for when in When) >= least
+
+    return run_by(run)
 
 
-def at_every_await(story: Story) -> int:
-    """Runs the story until its call has no further await; returns how many it was cancelled at."""
-    count = 0
-    for when in When:
-        for number in range(MOST_AWAITS):
-            cancelled = Cancelled(number, when)
-            try:
-                asyncio.run(_bounded(story(cancelled)))
-            except BaseException as error:
-                error.add_note(f"cancelled at await {number}, {when.value}")
-                raise
-            if not cancelled.is_due:
-                break
-            count += 1
-        else:
-            raise AssertionError(f"the call has more than {MOST_AWAITS} awaits")
-    return count
+def _cancelled_awaits(test: AsyncTest, when: When) -> int:
+    for number in range(MOST_AWAITS):
+        cancelled = Cancelled(number, when)
+        try:
+            asyncio.run(_bounded(test(cancelled)))
+        except BaseException as error:
+            error.add_note(f"cancelled at await {number}, {when.value}")
+            raise
+        if not cancelled.is_due:
+            return number
+    raise AssertionError(f"the call has more than {MOST_AWAITS} awaits")
 
 
-async def _bounded(story: Coroutine[Any, Any, None]) -> None:
-    async with asyncio.timeout(STORY_S):
-        await story
+async def _bounded(test: Awaitable[None]) -> None:
+    async with asyncio.timeout(TEST_S):
+        await test

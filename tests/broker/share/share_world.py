@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from coterie.client.connection.connection import Connection
@@ -12,6 +12,7 @@ from coterie.testing import simulate
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
 from coterie.wire.messages.share.share_fetch import SharePartitionData
 from coterie_conformance.share_stories.raw_member import LIMIT_S, RawShareMember, initialize_states
+from tests.async_tests import AsyncTest, run_by
 
 TOPIC, GROUP = "orders", "billing"
 
@@ -48,23 +49,22 @@ class ShareWorld:
 
 
 def in_share_world(
-    story: Callable[[ShareWorld], Awaitable[None]],
     *,
     records: int = 0,
     partitions: int = 1,
     settings: Mapping[str, object] | None = None,
     start_offset: int | None = 0,
     seed: int = 1,
-) -> None:
-    """Runs a story with a broker whose topic has so many records, one a batch, in its first partition."""
-    with simulate(seed) as world:
-        share = ShareWorld(world, world.broker(settings), partitions)
-        for number in range(records):
-            share.broker.produce(TOPIC, b"%d" % number, partition=0)
+) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a test with a broker whose topic has so many records, one a batch, in its first partition."""
 
-        async def run() -> None:
+    def run(test: AsyncTest) -> None:
+        with simulate(seed) as world:
+            share = ShareWorld(world, world.broker(settings), partitions)
+            for number in range(records):
+                share.broker.produce(TOPIC, b"%d" % number, partition=0)
             if start_offset is not None:
-                await share.initialize(start_offset)
-            await story(share)
+                world.run(share.initialize(start_offset))
+            world.run(test(share), LIMIT_S)
 
-        world.run(run(), LIMIT_S)
+    return run_by(run)

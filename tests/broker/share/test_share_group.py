@@ -39,50 +39,41 @@ async def assigned(member: RawShareMember) -> list[int]:
     return partitions
 
 
-def test_two_members_share_a_partition() -> None:
+@in_share_world(records=6, start_offset=None)
+async def test_two_members_share_a_partition(share: ShareWorld) -> None:
     """testShareGroupHeartbeatWithMultipleMembers: the state is initialized by the group's coordinator; each record goes to one
     of them"""
-
-    async def story(share: ShareWorld) -> None:
-        share.broker.broker.share.configure(GROUP, {"share.auto.offset.reset": "earliest"})
-        one, two = await share.member("one"), await share.member("two")
-        assert await assigned(one) == [0]
-        assert await assigned(two) == [0]
-        assert await one.acquired([0], max_records=3, share_acquire_mode=1) == [(0, 0, 2, 1)]
-        assert await two.acquired([0]) == [(0, 3, 5, 1)]
-        for member, first, last in ((one, 0, 2), (two, 3, 5)):
-            assert acknowledged(await member.acknowledge({0: [(first, last, ACCEPT)]}))[0].error_code == 0
-        assert share.broker.broker.share.start_offsets(GROUP) == {0: 6}
-
-    in_share_world(story, records=6, start_offset=None)
+    share.broker.broker.share.configure(GROUP, {"share.auto.offset.reset": "earliest"})
+    one, two = await share.member("one"), await share.member("two")
+    assert await assigned(one) == [0]
+    assert await assigned(two) == [0]
+    assert await one.acquired([0], max_records=3, share_acquire_mode=1) == [(0, 0, 2, 1)]
+    assert await two.acquired([0]) == [(0, 3, 5, 1)]
+    for member, first, last in ((one, 0, 2), (two, 3, 5)):
+        assert acknowledged(await member.acknowledge({0: [(first, last, ACCEPT)]}))[0].error_code == 0
+    assert share.broker.broker.share.start_offsets(GROUP) == {0: 6}
 
 
-def test_a_member_id_that_is_none_is_refused_without_a_text() -> None:
+@in_share_world(records=0, start_offset=None)
+async def test_a_member_id_that_is_none_is_refused_without_a_text(share: ShareWorld) -> None:
     """As by Kafka's KafkaApis.isMemberIdValid, whose error response has no message."""
-
-    async def story(share: ShareWorld) -> None:
-        member = await share.member("one")
-        for member_id in ("", "m" * 37):
-            request = ShareGroupHeartbeatRequest(GROUP, member_id, 0, None, [TOPIC])
-            response = await member.connection.request(request, ShareGroupHeartbeatResponse, LIMIT_S)
-            assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, None)
-
-    in_share_world(story, records=0, start_offset=None)
+    member = await share.member("one")
+    for member_id in ("", "m" * 37):
+        request = ShareGroupHeartbeatRequest(GROUP, member_id, 0, None, [TOPIC])
+        response = await member.connection.request(request, ShareGroupHeartbeatResponse, LIMIT_S)
+        assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, None)
 
 
-def test_a_topic_without_partitions_is_no_part_of_what_is_initialized() -> None:
+@in_share_world(records=0)
+async def test_a_topic_without_partitions_is_no_part_of_what_is_initialized(share: ShareWorld) -> None:
     """Kafka's ShareCoordinatorService looks for such topics in the four other requests about states alone."""
-
-    async def story(share: ShareWorld) -> None:
-        member = await share.member("one")
-        topics = [InitializedTopic(share.topic_id, [InitializedPartition(0)]), InitializedTopic(bytes(16), [])]
-        request = InitializeShareGroupStateRequest("other", topics)
-        response = await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)
-        assert [(r.topic_id, [p.error_code for p in r.partitions]) for r in response.results] == [(share.topic_id, [0])]
-        request = InitializeShareGroupStateRequest("other", [InitializedTopic(share.topic_id, [])])
-        assert (await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)).results == []
-
-    in_share_world(story, records=0)
+    member = await share.member("one")
+    topics = [InitializedTopic(share.topic_id, [InitializedPartition(0)]), InitializedTopic(bytes(16), [])]
+    request = InitializeShareGroupStateRequest("other", topics)
+    response = await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)
+    assert [(r.topic_id, [p.error_code for p in r.partitions]) for r in response.results] == [(share.topic_id, [0])]
+    request = InitializeShareGroupStateRequest("other", [InitializedTopic(share.topic_id, [])])
+    assert (await member.connection.request(request, InitializeShareGroupStateResponse, LIMIT_S)).results == []
 
 
 # -- at a broker in virtual time --------------------------------------------------------------------------------------

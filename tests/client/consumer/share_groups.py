@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tests.async_tests import AsyncTest, run_by
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 EXPLICIT = {"share.acknowledgement.mode": "explicit"}
@@ -65,14 +66,14 @@ def share_groups(
         yield world, groups
 
 
-def in_share_groups(
-    story: Callable[[ShareGroups], Awaitable[None]], settings: Mapping[str, object] | None = None
-) -> None:
-    async def run() -> None:
-        await story(groups)
+def in_share_groups(settings: Mapping[str, object] | None = None) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a test with the groups of one broker."""
 
-    with share_groups(settings) as (world, groups):
-        world.run(run(), LIMIT_S)
+    def run(test: AsyncTest) -> None:
+        with share_groups(settings) as (world, groups):
+            world.run(test(groups), LIMIT_S)
+
+    return run_by(run)
 
 
 async def polled(consumer: ShareConsumer[Any, Any], count: int = 1) -> list[ShareRecord[Any, Any]]:

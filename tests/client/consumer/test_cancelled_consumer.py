@@ -74,107 +74,97 @@ class Reader:
 
 @PROTOCOLS
 @pytest.mark.parametrize("is_auto", [True, False])
-def test_the_poll_that_joins(coterie_broker: LocalBroker, protocol: str, is_auto: bool) -> None:
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker, protocol, enable_auto_commit=is_auto)
+@at_every_await()
+async def test_the_poll_that_joins(
+    cancelled: Cancelled, coterie_broker: LocalBroker, protocol: str, is_auto: bool
+) -> None:
+    reader = Reader(coterie_broker, protocol, enable_auto_commit=is_auto)
 
-        async def poll() -> None:
-            while not reader.values:
-                await reader.poll(2)
+    async def poll() -> None:
+        while not reader.values:
+            await reader.poll(2)
 
-        reader.consumer.subscribe([reader.name])
-        await cancelled.during(poll())
-        assert await reader.read(RECORDS) == list(range(RECORDS))
-        if not is_auto:
-            await reader.consumer.commit()
-        await reader.close()
-        assert reader.committed() == RECORDS
-
-    assert at_every_await(story) > 0
+    reader.consumer.subscribe([reader.name])
+    await cancelled.during(poll())
+    assert await reader.read(RECORDS) == list(range(RECORDS))
+    if not is_auto:
+        await reader.consumer.commit()
+    await reader.close()
+    assert reader.committed() == RECORDS
 
 
 @pytest.mark.parametrize("as_arrow", [True, False])
-def test_a_poll(coterie_broker: LocalBroker, as_arrow: bool) -> None:
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker)
-        await reader.join()
-        await reader.read(RECORDS)
-        reader.produce(*range(RECORDS, 9))
+@at_every_await()
+async def test_a_poll(cancelled: Cancelled, coterie_broker: LocalBroker, as_arrow: bool) -> None:
+    reader = Reader(coterie_broker)
+    await reader.join()
+    await reader.read(RECORDS)
+    reader.produce(*range(RECORDS, 9))
 
-        async def poll() -> None:
-            while len(reader.values) == RECORDS:
-                if as_arrow:
-                    table = await reader.consumer.poll_arrow(200)
-                    reader.values += [int(value) for value in table["value"].to_pylist()]
-                else:
-                    await reader.poll(2)
+    async def poll() -> None:
+        while len(reader.values) == RECORDS:
+            if as_arrow:
+                table = await reader.consumer.poll_arrow(200)
+                reader.values += [int(value) for value in table["value"].to_pylist()]
+            else:
+                await reader.poll(2)
 
-        await cancelled.during(poll())
-        assert await reader.read(9) == list(range(9))
-        await reader.close()
-        assert reader.committed() == 9
-
-    assert at_every_await(story) > 0
+    await cancelled.during(poll())
+    assert await reader.read(9) == list(range(9))
+    await reader.close()
+    assert reader.committed() == 9
 
 
 @PROTOCOLS
 @pytest.mark.parametrize("name", ["commit", "commit given offsets", "wait for an asynchronous commit"])
-def test_a_commit(coterie_broker: LocalBroker, protocol: str, name: str) -> None:
+@at_every_await()
+async def test_a_commit(cancelled: Cancelled, coterie_broker: LocalBroker, protocol: str, name: str) -> None:
     """It may be made or not, but never after a later one."""
-
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker, protocol, enable_auto_commit=False)
-        await reader.join()
-        await reader.read(RECORDS)
-        consumer = reader.consumer
-        if name.startswith("wait"):
-            consumer.pause(consumer.assignment())
-            consumer.commit_async({reader.first: 1})
-        await cancelled.during(consumer.commit({reader.first: 2}, 5_000) if "given" in name else consumer.commit())
-        assert cancelled.is_due or reader.committed() == (2 if "given" in name else RECORDS)
-        await consumer.commit({reader.first: 3})
-        assert reader.committed() == 3
-        assert await consumer.committed([reader.first]) == {reader.first: 3}
-        await reader.close()
-        assert reader.committed() == 3
-
-    assert at_every_await(story) > 0
+    reader = Reader(coterie_broker, protocol, enable_auto_commit=False)
+    await reader.join()
+    await reader.read(RECORDS)
+    consumer = reader.consumer
+    if name.startswith("wait"):
+        consumer.pause(consumer.assignment())
+        consumer.commit_async({reader.first: 1})
+    await cancelled.during(consumer.commit({reader.first: 2}, 5_000) if "given" in name else consumer.commit())
+    assert cancelled.is_due or reader.committed() == (2 if "given" in name else RECORDS)
+    await consumer.commit({reader.first: 3})
+    assert reader.committed() == 3
+    assert await consumer.committed([reader.first]) == {reader.first: 3}
+    await reader.close()
+    assert reader.committed() == 3
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("committed", 3), ("end_offsets", RECORDS), ("beginning_offsets", 0), ("offsets_for_times", 0)],
 )
-def test_a_lookup_of_offsets(coterie_broker: LocalBroker, name: str, expected: int) -> None:
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker)
-        await reader.consumer.commit({reader.first: 3})
-        call: Callable[[Any], Awaitable[object]] = getattr(reader.consumer, name)
-        requested = {reader.first: 0} if name == "offsets_for_times" else [reader.first]
-        await cancelled.during(call(requested))
-        assert await call(requested) == {reader.first: expected}
-        await reader.close()
-
-    assert at_every_await(story) > 0
+@at_every_await()
+async def test_a_lookup_of_offsets(cancelled: Cancelled, coterie_broker: LocalBroker, name: str, expected: int) -> None:
+    reader = Reader(coterie_broker)
+    await reader.consumer.commit({reader.first: 3})
+    call: Callable[[Any], Awaitable[object]] = getattr(reader.consumer, name)
+    requested = {reader.first: 0} if name == "offsets_for_times" else [reader.first]
+    await cancelled.during(call(requested))
+    assert await call(requested) == {reader.first: expected}
+    await reader.close()
 
 
 @pytest.mark.parametrize(("name", "expected"), [("seek_to_beginning", 0), ("seek_to_end", RECORDS)])
-def test_a_seek(coterie_broker: LocalBroker, name: str, expected: int) -> None:
+@at_every_await()
+async def test_a_seek(cancelled: Cancelled, coterie_broker: LocalBroker, name: str, expected: int) -> None:
     """The position is that of before, or the new one."""
-
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker)
-        await reader.join()
-        reader.consumer.seek(reader.first, 2)
-        reader.values.clear()
-        await cancelled.during(getattr(reader.consumer, name)([reader.first]))
-        position = reader.consumer.position(reader.first)
-        assert position == expected or (cancelled.is_due and position == 2)
-        reader.produce(RECORDS)
-        assert await reader.read(RECORDS + 1 - position) == list(range(position, RECORDS + 1))
-        await reader.close()
-
-    assert at_every_await(story) > 0
+    reader = Reader(coterie_broker)
+    await reader.join()
+    reader.consumer.seek(reader.first, 2)
+    reader.values.clear()
+    await cancelled.during(getattr(reader.consumer, name)([reader.first]))
+    position = reader.consumer.position(reader.first)
+    assert position == expected or (cancelled.is_due and position == 2)
+    reader.produce(RECORDS)
+    assert await reader.read(RECORDS + 1 - position) == list(range(position, RECORDS + 1))
+    await reader.close()
 
 
 # -- the end of a membership ------------------------------------------------------------------------------------------------
@@ -182,26 +172,25 @@ def test_a_seek(coterie_broker: LocalBroker, name: str, expected: int) -> None:
 
 @PROTOCOLS
 @pytest.mark.parametrize("listener", [None, SlowListener()], ids=["no listener", "slow listener"])
-def test_an_unsubscribe(coterie_broker: LocalBroker, protocol: str, listener: RebalanceListener | None) -> None:
+@at_every_await()
+async def test_an_unsubscribe(
+    cancelled: Cancelled, coterie_broker: LocalBroker, protocol: str, listener: RebalanceListener | None
+) -> None:
     """Nothing is assigned any more, and the group is left; another subscription or assignment is possible."""
-
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker, protocol)
-        await reader.join()
-        reader.consumer.subscribe([reader.name], listener)
-        await reader.read(RECORDS)
-        await cancelled.during(reader.consumer.unsubscribe())
-        assert reader.consumer.assignment() == set()
-        assert reader.consumer.subscription() == set()
-        await until(lambda: not coterie_broker.members(reader.name), "the group is left")
-        await reader.consumer.assign([reader.first])
-        reader.consumer.seek(reader.first, 1)
-        assert await reader.read(2 * RECORDS - 1) == [*range(RECORDS), *range(1, RECORDS)]
-        await reader.consumer.unsubscribe()
-        await reader.join()
-        await reader.close()
-
-    assert at_every_await(story) > 0
+    reader = Reader(coterie_broker, protocol)
+    await reader.join()
+    reader.consumer.subscribe([reader.name], listener)
+    await reader.read(RECORDS)
+    await cancelled.during(reader.consumer.unsubscribe())
+    assert reader.consumer.assignment() == set()
+    assert reader.consumer.subscription() == set()
+    await until(lambda: not coterie_broker.members(reader.name), "the group is left")
+    await reader.consumer.assign([reader.first])
+    reader.consumer.seek(reader.first, 1)
+    assert await reader.read(2 * RECORDS - 1) == [*range(RECORDS), *range(1, RECORDS)]
+    await reader.consumer.unsubscribe()
+    await reader.join()
+    await reader.close()
 
 
 @PROTOCOLS
@@ -220,45 +209,42 @@ async def test_a_lookup_of_the_membership_before_is_of_no_interest(coterie_broke
     await reader.close()
 
 
-def test_an_unsubscribe_from_an_assignment(coterie_broker: LocalBroker) -> None:
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker)
-        await reader.consumer.assign([reader.first])
-        await reader.read(RECORDS)
-        await cancelled.during(reader.consumer.unsubscribe())
-        assert reader.consumer.assignment() == set()
-        await reader.join()
-        await reader.close()
-
-    assert at_every_await(story) > 0
+@at_every_await()
+async def test_an_unsubscribe_from_an_assignment(cancelled: Cancelled, coterie_broker: LocalBroker) -> None:
+    reader = Reader(coterie_broker)
+    await reader.consumer.assign([reader.first])
+    await reader.read(RECORDS)
+    await cancelled.during(reader.consumer.unsubscribe())
+    assert reader.consumer.assignment() == set()
+    await reader.join()
+    await reader.close()
 
 
 @PROTOCOLS
 @pytest.mark.parametrize("listener", [None, SlowListener()], ids=["no listener", "slow listener"])
-def test_a_close(coterie_broker: LocalBroker, protocol: str, listener: RebalanceListener | None) -> None:
+@at_every_await()
+async def test_a_close(
+    cancelled: Cancelled, coterie_broker: LocalBroker, protocol: str, listener: RebalanceListener | None
+) -> None:
     """The group is left, and no heartbeat goes out any more."""
-
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker, protocol)
-        await reader.join()
-        reader.consumer.subscribe([reader.name], listener)
-        await reader.read(RECORDS)
-        await cancelled.during(reader.consumer.close())
-        await until(lambda: not coterie_broker.members(reader.name), "the group is left")
-        await reader.close()
-        assert cancelled.is_due or reader.committed() == RECORDS
-
-    assert at_every_await(story) > 0
+    reader = Reader(coterie_broker, protocol)
+    await reader.join()
+    reader.consumer.subscribe([reader.name], listener)
+    await reader.read(RECORDS)
+    await cancelled.during(reader.consumer.close())
+    await until(lambda: not coterie_broker.members(reader.name), "the group is left")
+    await reader.close()
+    assert cancelled.is_due or reader.committed() == RECORDS
 
 
 @PROTOCOLS
-def test_a_close_while_the_group_is_being_joined(coterie_broker: LocalBroker, protocol: str) -> None:
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker, protocol)
-        reader.consumer.subscribe([reader.name])
-        await reader.poll()
-        await cancelled.during(reader.consumer.close())
-        await until(lambda: not coterie_broker.members(reader.name), "the group is left")
-        await reader.close()
-
-    assert at_every_await(story) >= 0
+@at_every_await(least=0)
+async def test_a_close_while_the_group_is_being_joined(
+    cancelled: Cancelled, coterie_broker: LocalBroker, protocol: str
+) -> None:
+    reader = Reader(coterie_broker, protocol)
+    reader.consumer.subscribe([reader.name])
+    await reader.poll()
+    await cancelled.during(reader.consumer.close())
+    await until(lambda: not coterie_broker.members(reader.name), "the group is left")
+    await reader.close()

@@ -82,7 +82,8 @@ def test_a_leader_that_starts_again(how: str, ends: str) -> None:
         assert failed == [True, False]
 
 
-def test_a_consumer_that_fails_leaves_its_records_to_the_others() -> None:
+@in_share_groups()
+async def test_a_consumer_that_fails_leaves_its_records_to_the_others(groups: ShareGroups) -> None:
     """testMultipleConsumersInGroupFailureConcurrentConsumption"""
     total, seen = 200, set[int]()
 
@@ -100,89 +101,75 @@ def test_a_consumer_that_fails_leaves_its_records_to_the_others() -> None:
                 seen.update(record.offset for each in (await consumer.poll(500)).values() for record in each)
                 await consumer.commit()
 
-    async def story(groups: ShareGroups) -> None:
-        for _ in range(total // 10):
-            await groups.send(*[b"x"] * 10)
-        await asyncio.gather(fail(groups), fail(groups), *[read(groups) for _ in range(3)])
-        assert seen == set(range(total))
-
-    in_share_groups(story)
+    for _ in range(total // 10):
+        await groups.send(*[b"x"] * 10)
+    await asyncio.gather(fail(groups), fail(groups), *[read(groups) for _ in range(3)])
+    assert seen == set(range(total))
 
 
-def test_one_of_two_topics_is_deleted() -> None:
+@in_share_groups()
+async def test_one_of_two_topics_is_deleted(groups: ShareGroups) -> None:
     """testSubscriptionAndPollFollowedByTopicDeletion: the other one is read on"""
-
-    async def story(groups: ShareGroups) -> None:
-        async with Admin(groups.address) as admin, groups.consumer() as consumer:
-            await admin.create_topic("u", 1)
-            consumer.subscribe(["t", "u"])
-            await groups.send(b"one")
-            await groups.send(b"two", topic="u")
-            assert {record.topic for record in await polled(consumer, 2)} == {"t", "u"}
-            await admin.delete_topic("u")
-            for number in range(3):
-                await groups.send(b"%d" % number)
-                assert [record.topic for record in await polled(consumer)] == ["t"]
-
-    in_share_groups(story)
-
-
-def test_new_partitions_of_a_known_topic() -> None:
-    """testAddedPartitionsOfKnownTopicStartAtOffsetZero: also of a group that begins at the end of a topic"""
-
-    async def story(groups: ShareGroups) -> None:
-        await groups.set("g", share_auto_offset_reset="latest")
-        await groups.send(b"before the group")
-        async with Admin(groups.address) as admin, groups.consumer() as consumer:
-            consumer.subscribe(["t"])
-            assert await consumer.poll(5_000) == {}
-            await admin.create_partitions("t", 2)
-            for value in (b"before", b"it", b"knew"):
-                await groups.send(value, partition=1)
-            records = await polled(consumer, 3)
-            assert [(record.partition, record.offset) for record in records] == [(1, 0), (1, 1), (1, 2)]
-
-    in_share_groups(story)
-
-
-def test_a_broker_without_room_for_a_session() -> None:
-    """testShareGroupShareSessionCacheIsFull: the second consumer has records once the first has left"""
-
-    async def story(groups: ShareGroups) -> None:
-        await groups.set("other")
+    async with Admin(groups.address) as admin, groups.consumer() as consumer:
+        await admin.create_topic("u", 1)
+        consumer.subscribe(["t", "u"])
         await groups.send(b"one")
-        first, second = groups.consumer(), groups.consumer("other")
-        first.subscribe(["t"])
-        await polled(first)
-        second.subscribe(["t"])
-        assert await second.poll(20_000) == {}
-        await first.close()
-        assert counts(await polled(second)) == [(0, 1)]
-        await second.close()
-
-    in_share_groups(story, {"group.share.max.share.sessions": 1})
+        await groups.send(b"two", topic="u")
+        assert {record.topic for record in await polled(consumer, 2)} == {"t", "u"}
+        await admin.delete_topic("u")
+        for number in range(3):
+            await groups.send(b"%d" % number)
+            assert [record.topic for record in await polled(consumer)] == ["t"]
 
 
-def test_what_was_acknowledged_with_the_wrong_name() -> None:
+@in_share_groups()
+async def test_new_partitions_of_a_known_topic(groups: ShareGroups) -> None:
+    """testAddedPartitionsOfKnownTopicStartAtOffsetZero: also of a group that begins at the end of a topic"""
+    await groups.set("g", share_auto_offset_reset="latest")
+    await groups.send(b"before the group")
+    async with Admin(groups.address) as admin, groups.consumer() as consumer:
+        consumer.subscribe(["t"])
+        assert await consumer.poll(5_000) == {}
+        await admin.create_partitions("t", 2)
+        for value in (b"before", b"it", b"knew"):
+            await groups.send(value, partition=1)
+        records = await polled(consumer, 3)
+        assert [(record.partition, record.offset) for record in records] == [(1, 0), (1, 1), (1, 2)]
+
+
+@in_share_groups({"group.share.max.share.sessions": 1})
+async def test_a_broker_without_room_for_a_session(groups: ShareGroups) -> None:
+    """testShareGroupShareSessionCacheIsFull: the second consumer has records once the first has left"""
+    await groups.set("other")
+    await groups.send(b"one")
+    first, second = groups.consumer(), groups.consumer("other")
+    first.subscribe(["t"])
+    await polled(first)
+    second.subscribe(["t"])
+    assert await second.poll(20_000) == {}
+    await first.close()
+    assert counts(await polled(second)) == [(0, 1)]
+    await second.close()
+
+
+@in_share_groups()
+async def test_what_was_acknowledged_with_the_wrong_name(groups: ShareGroups) -> None:
     """testExplicitAcknowledgeOffsetThrowsParametersError: of a record that cannot be read, by its position"""
-
-    async def story(groups: ShareGroups) -> None:
-        await groups.send(b"no number")
-        async with groups.consumer(value_deserializer="IntegerDeserializer", **EXPLICIT) as consumer:
-            consumer.subscribe(["t"])
-            with pytest.raises(KafkaError, match="IntegerDeserializer needs 4 bytes"):
-                await polled(consumer)
-            for wrong in (("u", 0, 0), ("t", 1, 0), ("t", 0, 1)):
-                with pytest.raises(LookupError, match="is not in hand"):
-                    consumer.acknowledge(wrong, AcknowledgeType.REJECT)
-            consumer.acknowledge(("t", 0, 0), AcknowledgeType.REJECT)
-            assert await consumer.commit() == {T0: None}
-            assert await consumer.poll(3_000) == {}
-
-    in_share_groups(story)
+    await groups.send(b"no number")
+    async with groups.consumer(value_deserializer="IntegerDeserializer", **EXPLICIT) as consumer:
+        consumer.subscribe(["t"])
+        with pytest.raises(KafkaError, match="IntegerDeserializer needs 4 bytes"):
+            await polled(consumer)
+        for wrong in (("u", 0, 0), ("t", 1, 0), ("t", 0, 1)):
+            with pytest.raises(LookupError, match="is not in hand"):
+                consumer.acknowledge(wrong, AcknowledgeType.REJECT)
+        consumer.acknowledge(("t", 0, 0), AcknowledgeType.REJECT)
+        assert await consumer.commit() == {T0: None}
+        assert await consumer.poll(3_000) == {}
 
 
-def test_many_consumers_producers_and_groups() -> None:
+@in_share_groups()
+async def test_many_consumers_producers_and_groups(groups: ShareGroups) -> None:
     """testComplexShareConsumer: released, rejected and accepted at random, each record ends once"""
     total, generator = 150, random.Random(7)
     ended: dict[str, list[int]] = {"g": [], "other": []}
@@ -205,12 +192,9 @@ def test_many_consumers_producers_and_groups() -> None:
             await groups.send(*[b"x"] * 10)
             await asyncio.sleep(0.2)
 
-    async def story(groups: ShareGroups) -> None:
-        await groups.set("other")
-        await asyncio.gather(write(groups), *[read(groups, group) for group in ("g", "g", "g", "other", "other")])
-        assert {group: sorted(offsets) for group, offsets in ended.items()} == {g: list(range(total)) for g in ended}
-
-    in_share_groups(story)
+    await groups.set("other")
+    await asyncio.gather(write(groups), *[read(groups, group) for group in ("g", "g", "g", "other", "other")])
+    assert {group: sorted(offsets) for group, offsets in ended.items()} == {g: list(range(total)) for g in ended}
 
 
 def test_a_commit_ends_with_the_last_brokers_response() -> None:

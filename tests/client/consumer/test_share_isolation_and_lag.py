@@ -23,31 +23,26 @@ async def transactions(groups: ShareGroups, *values: str) -> None:
     [("read_committed", [b"a", b"b"]), ("read_uncommitted", [b"a", b"aborted", b"b"])],
     ids=["testReadCommittedIsolationLevel", "testReadUncommittedIsolationLevel"],
 )
-def test_isolation_levels(isolation: str, read: list[bytes]) -> None:
-    async def story(groups: ShareGroups) -> None:
-        await groups.set("g", share_isolation_level=isolation)
-        await transactions(groups, "a", "aborted", "b")
-        async with groups.consumer() as consumer:
-            consumer.subscribe(["t"])
-            assert [record.value for record in await polled(consumer, len(read))] == read
-            assert await consumer.poll(3_000) == {}
-
-    in_share_groups(story)
+@in_share_groups()
+async def test_isolation_levels(groups: ShareGroups, isolation: str, read: list[bytes]) -> None:
+    await groups.set("g", share_isolation_level=isolation)
+    await transactions(groups, "a", "aborted", "b")
+    async with groups.consumer() as consumer:
+        consumer.subscribe(["t"])
+        assert [record.value for record in await polled(consumer, len(read))] == read
+        assert await consumer.poll(3_000) == {}
 
 
-def test_a_group_begins_to_read_committed_records_alone() -> None:
+@in_share_groups()
+async def test_a_group_begins_to_read_committed_records_alone(groups: ShareGroups) -> None:
     """testAlterReadUncommittedToReadCommittedIsolationLevel"""
-
-    async def story(groups: ShareGroups) -> None:
-        async with groups.consumer() as consumer:
-            consumer.subscribe(["t"])
-            await transactions(groups, "a", "aborted 1")
-            assert [record.value for record in await polled(consumer, 2)] == [b"a", b"aborted 1"]
-            await groups.set("g", share_isolation_level="read_committed")
-            await transactions(groups, "aborted 2", "b", "aborted 3", "c")
-            assert [record.value for record in await polled(consumer, 2)] == [b"b", b"c"]
-
-    in_share_groups(story)
+    async with groups.consumer() as consumer:
+        consumer.subscribe(["t"])
+        await transactions(groups, "a", "aborted 1")
+        assert [record.value for record in await polled(consumer, 2)] == [b"a", b"aborted 1"]
+        await groups.set("g", share_isolation_level="read_committed")
+        await transactions(groups, "aborted 2", "b", "aborted 3", "c")
+        assert [record.value for record in await polled(consumer, 2)] == [b"b", b"c"]
 
 
 @pytest.mark.parametrize(
@@ -58,27 +53,26 @@ def test_a_group_begins_to_read_committed_records_alone() -> None:
         "testAlterReadCommittedToReadUncommittedIsolationLevelWithRejectAck",
     ],
 )
-def test_a_group_begins_to_read_all_records(type: AcknowledgeType, again: list[tuple[bytes, int]]) -> None:
+@in_share_groups()
+async def test_a_group_begins_to_read_all_records(
+    groups: ShareGroups, type: AcknowledgeType, again: list[tuple[bytes, int]]
+) -> None:
     """Records of aborted transactions that were passed over stay so."""
-
-    async def story(groups: ShareGroups) -> None:
-        await groups.set("g", share_isolation_level="read_committed")
-        async with groups.consumer(**EXPLICIT) as consumer:
-            consumer.subscribe(["t"])
-            await transactions(groups, "a", "aborted 1", "b")
-            for record in await polled(consumer, 2):
-                consumer.acknowledge(record, type if record.value == b"a" else AcknowledgeType.ACCEPT)
-            await consumer.commit()
-            await groups.set("g", share_isolation_level="read_uncommitted")
-            await transactions(groups, "aborted 2")
-            seen = []
-            while (b"aborted 2", 1) not in seen:
-                for record in await polled(consumer):
-                    seen.append((record.value, record.delivery_count))
-                    consumer.acknowledge(record)
-            assert seen == [*again, (b"aborted 2", 1)]
-
-    in_share_groups(story)
+    await groups.set("g", share_isolation_level="read_committed")
+    async with groups.consumer(**EXPLICIT) as consumer:
+        consumer.subscribe(["t"])
+        await transactions(groups, "a", "aborted 1", "b")
+        for record in await polled(consumer, 2):
+            consumer.acknowledge(record, type if record.value == b"a" else AcknowledgeType.ACCEPT)
+        await consumer.commit()
+        await groups.set("g", share_isolation_level="read_uncommitted")
+        await transactions(groups, "aborted 2")
+        seen = []
+        while (b"aborted 2", 1) not in seen:
+            for record in await polled(consumer):
+                seen.append((record.value, record.delivery_count))
+                consumer.acknowledge(record)
+        assert seen == [*again, (b"aborted 2", 1)]
 
 
 async def lag(groups: ShareGroups) -> int | None:
@@ -86,54 +80,48 @@ async def lag(groups: ShareGroups) -> int | None:
         return (await admin.list_share_group_offsets("g"))[T0].lag
 
 
-def test_the_lag_of_several_consumers() -> None:
+@in_share_groups()
+async def test_the_lag_of_several_consumers(groups: ShareGroups) -> None:
     """testSharePartitionLagForMultipleShareConsumers"""
-
-    async def story(groups: ShareGroups) -> None:
-        await groups.send(b"1", b"2", b"3")
-        async with groups.consumer(**EXPLICIT) as first, groups.consumer(**EXPLICIT) as second:
-            first.subscribe(["t"])
-            second.subscribe(["t"])
-            for record in await polled(first, 3):
-                first.acknowledge(record)
-            await first.commit()
-            assert await lag(groups) == 0
-            await groups.send(b"4", b"5")
-            assert await lag(groups) == 2
-            four, five = await polled(second, 2)
-            second.acknowledge(four, AcknowledgeType.RELEASE)
-            second.acknowledge(five)
-            await second.commit()
-            assert await lag(groups) == 1, "the record that was released"
-
-    in_share_groups(story)
+    await groups.send(b"1", b"2", b"3")
+    async with groups.consumer(**EXPLICIT) as first, groups.consumer(**EXPLICIT) as second:
+        first.subscribe(["t"])
+        second.subscribe(["t"])
+        for record in await polled(first, 3):
+            first.acknowledge(record)
+        await first.commit()
+        assert await lag(groups) == 0
+        await groups.send(b"4", b"5")
+        assert await lag(groups) == 2
+        four, five = await polled(second, 2)
+        second.acknowledge(four, AcknowledgeType.RELEASE)
+        second.acknowledge(five)
+        await second.commit()
+        assert await lag(groups) == 1, "the record that was released"
 
 
-def test_the_lag_after_offsets_were_set_and_deleted() -> None:
+@in_share_groups()
+async def test_the_lag_after_offsets_were_set_and_deleted(groups: ShareGroups) -> None:
     """testSharePartitionLagAfterAlterShareGroupOffsets testSharePartitionLagAfterDeleteShareGroupOffsets
     testDescribeShareGroupOffsetsForEmptySharePartition: nothing was acquired, so nothing is stored and listed"""
-
-    async def story(groups: ShareGroups) -> None:
-        async with Admin(groups.address) as admin:
-            async with groups.consumer() as consumer:
-                consumer.subscribe(["t"])
-                assert await consumer.poll(3_000) == {}
-                assert await admin.list_share_group_offsets("g") == {}
-                await groups.send(*[b"%d" % number for number in range(5)])
-                await polled(consumer, 5)
-                await consumer.commit()
-                assert await lag(groups) == 0
-            await admin.alter_share_group_offsets("g", {T0: 3})
-            assert await lag(groups) == 2
-            await admin.delete_share_group_offsets("g", ["t"])
+    async with Admin(groups.address) as admin:
+        async with groups.consumer() as consumer:
+            consumer.subscribe(["t"])
+            assert await consumer.poll(3_000) == {}
             assert await admin.list_share_group_offsets("g") == {}
-            async with groups.consumer() as consumer:
-                consumer.subscribe(["t"])
-                await polled(consumer, 5)
-                await consumer.commit()
-            assert await lag(groups) == 0, "it began at the first records again"
-
-    in_share_groups(story)
+            await groups.send(*[b"%d" % number for number in range(5)])
+            await polled(consumer, 5)
+            await consumer.commit()
+            assert await lag(groups) == 0
+        await admin.alter_share_group_offsets("g", {T0: 3})
+        assert await lag(groups) == 2
+        await admin.delete_share_group_offsets("g", ["t"])
+        assert await admin.list_share_group_offsets("g") == {}
+        async with groups.consumer() as consumer:
+            consumer.subscribe(["t"])
+            await polled(consumer, 5)
+            await consumer.commit()
+        assert await lag(groups) == 0, "it began at the first records again"
 
 
 @pytest.mark.parametrize(
