@@ -17,6 +17,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.cli import main
 from coterie.client import Admin, Consumer, Producer, TopicPartition
+from tests.async_tests import AsyncTest, run_by
 from tests.broker_process import BrokerProcess, free_port
 from tests.web.feeds import HandFeed, served
 
@@ -24,8 +25,10 @@ TOKEN = "a token of many characters"
 Send = Callable[..., Awaitable[tuple[int, Any]]]
 
 
-def with_changes(story: Callable[[dict[str, Any], str, Send], Awaitable[None]], *, allow: bool = True) -> None:
-    async def go() -> None:
+def with_changes(*, allow: bool = True) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a test with a client's settings, the console's address and a function that sends it a change."""
+
+    async def run(test: AsyncTest) -> None:
         broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
         host, port = await broker.start("127.0.0.1", 0)
         feed = HandFeed()
@@ -43,11 +46,11 @@ def with_changes(story: Callable[[dict[str, Any], str, Send], Awaitable[None]], 
                         is_json = response.content_type == "application/json"
                         return response.status, await response.json() if is_json else await response.text()
 
-                await story(feed.client, url, send)
+                await test(feed.client, url, send)
         finally:
             await broker.stop()
 
-    asyncio.run(go())
+    return run_by(lambda test: asyncio.run(run(test)), given=3)
 
 
 async def _commit(client: dict[str, Any]) -> None:
@@ -56,98 +59,88 @@ async def _commit(client: dict[str, Any]) -> None:
         await consumer.commit({("flights", 0): 3, ("flights", 1): 4})
 
 
-def test_offsets_are_reset_only_once_the_reader_says_so() -> None:
-    async def story(client: dict[str, Any], url: str, send: Send) -> None:
-        await _commit(client)
-        status, plan = await send("plan", kind="reset", group="crew", to="earliest")
-        assert status == 200
-        assert plan == {
-            "headers": ["topic", "partition", "from", "to"],
-            "rows": [["flights", 0, 3, 0], ["flights", 1, 4, 0]],
-        }
-        async with Admin(client) as admin:
-            assert set((await admin.list_consumer_group_offsets("crew")).values()) == {3, 4}
-            assert (await send("work", kind="reset", group="crew", to="earliest"))[1] == plan
-            assert set((await admin.list_consumer_group_offsets("crew")).values()) == {0}
-        for change, rows in (
-            ({"to": "latest"}, [5, 5]),
-            ({"to": "2"}, [2, 2]),
-            ({"time_ms": 0}, [0, 0]),
+@with_changes()
+async def test_offsets_are_reset_only_once_the_reader_says_so(client: dict[str, Any], url: str, send: Send) -> None:
+    await _commit(client)
+    status, plan = await send("plan", kind="reset", group="crew", to="earliest")
+    assert status == 200
+    assert plan == {
+        "headers": ["topic", "partition", "from", "to"],
+        "rows": [["flights", 0, 3, 0], ["flights", 1, 4, 0]],
+    }
+    async with Admin(client) as admin:
+        assert set((await admin.list_consumer_group_offsets("crew")).values()) == {3, 4}
+        assert (await send("work", kind="reset", group="crew", to="earliest"))[1] == plan
+        assert set((await admin.list_consumer_group_offsets("crew")).values()) == {0}
+    for change, rows in (
+        ({"to": "latest"}, [5, 5]),
+        ({"to": "2"}, [2, 2]),
+        ({"time_ms": 0}, [0, 0]),
+    ):
+        _, plan = await send("plan", kind="reset", group="crew", **change)
+        assert [row[3] for row in plan["rows"]] == rows, change
+
+
+@with_changes()
+async def test_a_group_with_members_is_neither_reset_nor_deleted(client: dict[str, Any], url: str, send: Send) -> None:
+    async with Consumer(client | {"group.id": "crew", "enable.auto.commit": "false"}) as consumer:
+        consumer.subscribe(["flights"])
+        while not consumer.assignment():
+            await consumer.poll(100)
+        await consumer.commit({("flights", 0): 3})
+        for step in ("plan", "work"):
+            for change in ({"kind": "reset", "to": "latest"}, {"kind": "delete_group"}):
+                status, refusal = await send(step, group="crew", **change)
+                assert (status, "crew has members" in refusal["error"]) == (409, True)
+    status, plan = await send("plan", kind="delete_group", group="crew")
+    assert (status, plan["rows"][0]) == (200, ["flights", 0, 3, None])
+    assert (await send("work", kind="delete_group", group="crew"))[0] == 200
+    assert (await send("plan", kind="delete_group", group="crew"))[0] == 409
+    async with Admin(client) as admin:
+        assert not await admin.list_consumer_groups()
+
+
+@with_changes()
+async def test_a_record_is_written_once_the_reader_says_so(client: dict[str, Any], url: str, send: Send) -> None:
+    change = {"kind": "produce", "topic": "flights", "partition": 1, "key": "k", "value": "<b>v"}
+    assert (await send("plan", **change))[1]["rows"] == [["flights", 1, None, "k", "<b>v"]]
+    assert (await send("work", **change))[1]["rows"] == [["flights", 1, 5, "k", "<b>v"]]
+    assert (await send("plan", **change | {"partition": 9}))[0] == 409
+    assert (await send("plan", **change | {"topic": "none"}))[0] == 409
+
+
+@with_changes()
+async def test_a_change_that_is_none_is_refused(client: dict[str, Any], url: str, send: Send) -> None:
+    for change in (
+        {},
+        {"kind": "drop"},
+        {"kind": "reset", "group": "crew", "to": "-1"},
+        {"kind": "reset", "group": "", "to": "latest"},
+        {"kind": "reset", "group": "crew", "time_ms": "x"},
+        {"kind": "produce", "topic": "flights", "value": 3},
+        {"kind": "produce", "topic": "flights", "partition": True, "value": "v"},
+    ):
+        status, refusal = await send("work", **change)
+        assert status == 400, change
+        assert refusal["error"]
+    own = {"Origin": url, "Content-Type": "application/json"}
+    async with aiohttp.ClientSession() as session:
+        for status, headers, body in (
+            (400, own, "[1]"),
+            (400, own, "{"),
+            (415, own | {"Content-Type": "text/plain"}, "{}"),
+            (403, own | {"Origin": "http://elsewhere.example"}, "{}"),
+            (403, own | {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, "{}"),
         ):
-            _, plan = await send("plan", kind="reset", group="crew", **change)
-            assert [row[3] for row in plan["rows"]] == rows, change
-
-    with_changes(story)
+            async with session.post(f"{url}/api/changes/work", data=body, headers=headers) as response:
+                assert response.status == status, headers
 
 
-def test_a_group_with_members_is_neither_reset_nor_deleted() -> None:
-    async def story(client: dict[str, Any], url: str, send: Send) -> None:
-        async with Consumer(client | {"group.id": "crew", "enable.auto.commit": "false"}) as consumer:
-            consumer.subscribe(["flights"])
-            while not consumer.assignment():
-                await consumer.poll(100)
-            await consumer.commit({("flights", 0): 3})
-            for step in ("plan", "work"):
-                for change in ({"kind": "reset", "to": "latest"}, {"kind": "delete_group"}):
-                    status, refusal = await send(step, group="crew", **change)
-                    assert (status, "crew has members" in refusal["error"]) == (409, True)
-        status, plan = await send("plan", kind="delete_group", group="crew")
-        assert (status, plan["rows"][0]) == (200, ["flights", 0, 3, None])
-        assert (await send("work", kind="delete_group", group="crew"))[0] == 200
-        assert (await send("plan", kind="delete_group", group="crew"))[0] == 409
-        async with Admin(client) as admin:
-            assert not await admin.list_consumer_groups()
-
-    with_changes(story)
-
-
-def test_a_record_is_written_once_the_reader_says_so() -> None:
-    async def story(client: dict[str, Any], url: str, send: Send) -> None:
-        change = {"kind": "produce", "topic": "flights", "partition": 1, "key": "k", "value": "<b>v"}
-        assert (await send("plan", **change))[1]["rows"] == [["flights", 1, None, "k", "<b>v"]]
-        assert (await send("work", **change))[1]["rows"] == [["flights", 1, 5, "k", "<b>v"]]
-        assert (await send("plan", **change | {"partition": 9}))[0] == 409
-        assert (await send("plan", **change | {"topic": "none"}))[0] == 409
-
-    with_changes(story)
-
-
-def test_a_change_that_is_none_is_refused() -> None:
-    async def story(client: dict[str, Any], url: str, send: Send) -> None:
-        for change in (
-            {},
-            {"kind": "drop"},
-            {"kind": "reset", "group": "crew", "to": "-1"},
-            {"kind": "reset", "group": "", "to": "latest"},
-            {"kind": "reset", "group": "crew", "time_ms": "x"},
-            {"kind": "produce", "topic": "flights", "value": 3},
-            {"kind": "produce", "topic": "flights", "partition": True, "value": "v"},
-        ):
-            status, refusal = await send("work", **change)
-            assert status == 400, change
-            assert refusal["error"]
-        own = {"Origin": url, "Content-Type": "application/json"}
-        async with aiohttp.ClientSession() as session:
-            for status, headers, body in (
-                (400, own, "[1]"),
-                (400, own, "{"),
-                (415, own | {"Content-Type": "text/plain"}, "{}"),
-                (403, own | {"Origin": "http://elsewhere.example"}, "{}"),
-                (403, own | {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, "{}"),
-            ):
-                async with session.post(f"{url}/api/changes/work", data=body, headers=headers) as response:
-                    assert response.status == status, headers
-
-    with_changes(story)
-
-
-def test_nothing_is_changed_without_the_option() -> None:
-    async def story(client: dict[str, Any], url: str, send: Send) -> None:
-        assert (await send("work", kind="reset", group="crew", to="earliest"))[0] == 404
-        async with aiohttp.ClientSession() as session, session.get(f"{url}/console/groups/crew") as response:
-            assert "data-change" not in await response.text()
-
-    with_changes(story, allow=False)
+@with_changes(allow=False)
+async def test_nothing_is_changed_without_the_option(client: dict[str, Any], url: str, send: Send) -> None:
+    assert (await send("work", kind="reset", group="crew", to="earliest"))[0] == 404
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/console/groups/crew") as response:
+        assert "data-change" not in await response.text()
 
 
 async def test_a_token_is_asked_of_every_request_but_the_sign_in() -> None:

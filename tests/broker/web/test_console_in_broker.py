@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
 import aiohttp
 
 from coterie.broker.broker import Broker
-from coterie.broker.settings import BrokerSettings
 from coterie.broker.web.handed_groups import HandedGroups
-from coterie.broker.web.http import HttpServer
-from coterie.cli.broker_pages import console_of
 from coterie.client import Admin, Consumer, Producer
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
@@ -22,91 +18,74 @@ from coterie.coordinator.state import Group
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.web.feeds.handed_feed import UPDATE_S, HandedFeed
 from coterie.web.feeds.observed_feed import ObservedFeed
+from tests.broker.web.pages import with_pages
 from tests.web.streams import events
 
 
-def with_console(story: Callable[[Broker, str, str], Awaitable[None]]) -> None:
-    async def run() -> None:
-        broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
-        host, port = await broker.start("127.0.0.1", 0)
-        try:
-            server = HttpServer(broker, (), console_of(broker, host, port))
-            address = await broker.serve_http(server, "127.0.0.1", 0)
-            await story(broker, f"{host}:{port}", f"http://{address[0]}:{address[1]}")
-        finally:
-            await broker.stop()
-
-    asyncio.run(run())
-
-
-def test_the_pages_show_what_the_broker_hands() -> None:
-    async def story(broker: Broker, server: str, url: str) -> None:
-        await broker_with_topic(broker, server)
-        settings = {"bootstrap.servers": server, "group.id": "crew", "auto.offset.reset": "earliest"}
-        async with aiohttp.ClientSession() as session:
-            streaming = asyncio.create_task(events(session, f"{url}/api/events", 2))
-            async with Consumer(settings) as consumer:
-                consumer.subscribe(["t"])
-                while not consumer.assignment():
-                    await consumer.poll(100)
-                await consumer.commit({("t", 0): 0})
-                rows = {row["group"]: row for _, change in await streaming for row in change["rows"]}
-                assert rows["crew"]["kind"] == "classic"
-                assert rows["crew"]["members"] == 1
-                of_one = dict(await events(session, f"{url}/api/groups/crew/events", 3))
-                history = of_one["history"]
-                assert of_one["explanation"]["state"] == "Stable"
-                async with session.get(f"{url}/groups/crew/history") as response:
-                    lines = await response.json()
-                assert [{k: v for k, v in line.items() if k != "why"} for line in history] == lines
-                assert history[-1]["event"] == "stable"
-            async with session.get(url, headers={"Accept": "text/html"}) as response:
-                assert response.url.path == "/console"
-            async with session.get(f"{url}/groups", headers={"Origin": "http://elsewhere.example"}) as response:
-                assert response.status == 403
-
-    with_console(story)
+@with_pages(has_console=True)
+async def test_the_pages_show_what_the_broker_hands(broker: Broker, server: str, url: str) -> None:
+    await broker_with_topic(broker, server)
+    settings = {"bootstrap.servers": server, "group.id": "crew", "auto.offset.reset": "earliest"}
+    async with aiohttp.ClientSession() as session:
+        streaming = asyncio.create_task(events(session, f"{url}/api/events", 2))
+        async with Consumer(settings) as consumer:
+            consumer.subscribe(["t"])
+            while not consumer.assignment():
+                await consumer.poll(100)
+            await consumer.commit({("t", 0): 0})
+            rows = {row["group"]: row for _, change in await streaming for row in change["rows"]}
+            assert rows["crew"]["kind"] == "classic"
+            assert rows["crew"]["members"] == 1
+            of_one = dict(await events(session, f"{url}/api/groups/crew/events", 3))
+            history = of_one["history"]
+            assert of_one["explanation"]["state"] == "Stable"
+            async with session.get(f"{url}/groups/crew/history") as response:
+                lines = await response.json()
+            assert [{k: v for k, v in line.items() if k != "why"} for line in history] == lines
+            assert history[-1]["event"] == "stable"
+        async with session.get(url, headers={"Accept": "text/html"}) as response:
+            assert response.url.path == "/console"
+        async with session.get(f"{url}/groups", headers={"Origin": "http://elsewhere.example"}) as response:
+            assert response.status == 403
 
 
-def test_a_share_group_has_its_start_offsets_and_lag_in_either_feed() -> None:
-    async def story(broker: Broker, server: str, url: str) -> None:
-        await broker_with_topic(broker, server)
-        client = {"bootstrap.servers": server}
-        async with Producer(client) as producer:
-            for _ in range(3):
-                await producer.send_and_wait("t", b"v", partition=0)
-        async with Admin(client) as admin:
-            await admin.alter_share_group_offsets("jobs", {("t", 0): 1})
-        async with aiohttp.ClientSession() as session:
-            of_one = dict(await events(session, f"{url}/api/groups/jobs/events", 3))
-        feed, stop = ObservedFeed(client, lambda _: None), asyncio.Event()
-        observed = await feed.explain("jobs")
-        stop.set()
-        await feed.run(stop)
-        for explanation in (of_one["explanation"], observed):
-            assert explanation is not None
-            shown = [(p["topic"], p["partition"], p["committed"], p["lag"]) for p in explanation["partitions"]]
-            assert shown == [("t", 0, 1, 2)]
-            assert explanation["lag"] == 2
+@with_pages(has_console=True)
+async def test_a_share_group_has_its_start_offsets_and_lag_in_either_feed(
+    broker: Broker, server: str, url: str
+) -> None:
+    await broker_with_topic(broker, server)
+    client = {"bootstrap.servers": server}
+    async with Producer(client) as producer:
+        for _ in range(3):
+            await producer.send_and_wait("t", b"v", partition=0)
+    async with Admin(client) as admin:
+        await admin.alter_share_group_offsets("jobs", {("t", 0): 1})
+    async with aiohttp.ClientSession() as session:
+        of_one = dict(await events(session, f"{url}/api/groups/jobs/events", 3))
+    feed, stop = ObservedFeed(client, lambda _: None), asyncio.Event()
+    observed = await feed.explain("jobs")
+    stop.set()
+    await feed.run(stop)
+    for explanation in (of_one["explanation"], observed):
+        assert explanation is not None
+        shown = [(p["topic"], p["partition"], p["committed"], p["lag"]) for p in explanation["partitions"]]
+        assert shown == [("t", 0, 1, 2)]
+        assert explanation["lag"] == 2
 
-    with_console(story)
 
-
-def test_the_lines_before_the_console_are_read_once() -> None:
-    async def story(broker: Broker, server: str, url: str) -> None:
-        await broker_with_topic(broker, server)
-        for _ in range(2):
-            async with Consumer({"bootstrap.servers": server, "group.id": "crew"}) as consumer:
-                consumer.subscribe(["t"])
-                while not consumer.assignment():
-                    await consumer.poll(100)
-        groups, later = HandedGroups(broker), []
-        past = [line async for lines in groups.listen(later.append) for line in lines]
-        stable = [line.generation for line in past if line.event == "stable"]
-        assert stable == [1, 3]
-        assert not later
-
-    with_console(story)
+@with_pages(has_console=True)
+async def test_the_lines_before_the_console_are_read_once(broker: Broker, server: str, url: str) -> None:
+    await broker_with_topic(broker, server)
+    for _ in range(2):
+        async with Consumer({"bootstrap.servers": server, "group.id": "crew"}) as consumer:
+            consumer.subscribe(["t"])
+            while not consumer.assignment():
+                await consumer.poll(100)
+    groups, later = HandedGroups(broker), []
+    past = [line async for lines in groups.listen(later.append) for line in lines]
+    stable = [line.generation for line in past if line.event == "stable"]
+    assert stable == [1, 3]
+    assert not later
 
 
 async def broker_with_topic(broker: Broker, server: str) -> None:
@@ -162,14 +141,11 @@ KINDS: list[tuple[AnyGroup, str | None]] = [
 ]
 
 
-def test_each_kind_of_group_is_handed_as_such() -> None:
+@with_pages(has_console=True)
+async def test_each_kind_of_group_is_handed_as_such(broker: Broker, server: str, url: str) -> None:
     """A share group and a streams group were handed as groups of the consumer protocol."""
-
-    async def story(broker: Broker, server: str, url: str) -> None:
-        for group, protocol_type in KINDS:
-            with patch.object(broker.groups, "group", lambda name, group=group: group):
-                handed = HandedGroups(broker).group("g")
-            assert handed is not None
-            assert handed[0][0] == protocol_type
-
-    with_console(story)
+    for group, protocol_type in KINDS:
+        with patch.object(broker.groups, "group", lambda name, group=group: group):
+            handed = HandedGroups(broker).group("g")
+        assert handed is not None
+        assert handed[0][0] == protocol_type
