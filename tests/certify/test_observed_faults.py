@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from coterie.certify.client.feeding import Feeder
 from coterie.certify.client.history import ClientEvent, ClientEventKind
 from coterie.certify.client.observed_faults import ObservedFaults
 from coterie.client.connection.blocking_socket import BrokerSocket
@@ -46,3 +47,19 @@ def test_offsets_are_unstable_for_requests_that_require_stable_ones(broker: Loca
     assert rule.times == (0 if stable else 1)
     assert response.groups[0].error_code == 0
     socket.close()
+
+
+def test_the_ports_of_clients_are_known_but_for_our_own() -> None:
+    faults = ObservedFaults("t", lambda kind, partition, offset: ClientEvent(0, ClientEventKind(kind)))
+    broker = LocalBroker(brokers=2)
+    broker.faults = faults
+    with broker:
+        broker.create_topic("t")
+        feeder = Feeder(broker.bootstrap_servers, "t", 1)
+        feeder.feed(1)
+        assert faults.ports == set()
+        socket = BrokerSocket(broker.host, broker.port)
+        socket.request(OffsetFetchRequest("g", None, [OffsetFetchRequestGroup("g")]))
+        assert len(faults.ports) == 1
+        socket.close()
+        feeder.close()

@@ -58,7 +58,8 @@ Exits 0 when no story is wrong, 1 when one is.
     type=NumberRange(1, 3600),
     default=30.0,
     show_default=True,
-    help="After so many seconds without a record, a commit or an acknowledgement a client is stuck.",
+    help="After so many seconds without a record, a commit or an acknowledgement a client is stuck; before the first "
+    "request of a process, after four times as many.",
 )
 @json_option
 def certify_client(

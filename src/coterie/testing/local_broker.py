@@ -45,7 +45,8 @@ from coterie.wire.messages.topics.create_topics import CreatableTopic, Creatable
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 PRODUCE_VERSION = 12
-_PEERS = ("broker-", "controller-")  # client ids of connections between brokers
+CLIENT_ID = "coterie-testing"  # of the requests of `LocalBroker`
+PEER_PREFIXES = ("broker-", "controller-")  # client ids of connections between brokers
 DEFAULTS: dict[str, object] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
@@ -236,7 +237,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
 
     def _request(self, request: Any, host: str, port: int) -> Any:
         security = PLAINTEXT if self._security is None else self._security.own()
-        socket = BrokerSocket(host, port, "coterie-testing", security=security)
+        socket = BrokerSocket(host, port, CLIENT_ID, security=security)
         try:
             return socket.request(request, highest=PRODUCE_VERSION)
         finally:
@@ -261,7 +262,9 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
 
         def drop() -> int:
             every = [c for broker in self._brokers() for c in broker.connections]
-            connections = [c for c in every if client_id in (None, c.client_id) and not c.client_id.startswith(_PEERS)]
+            connections = [
+                c for c in every if client_id in (None, c.client_id) and not c.client_id.startswith(PEER_PREFIXES)
+            ]
             for connection in connections:
                 connection.close()
             return len(connections)

@@ -28,7 +28,7 @@ from coterie.simulation.disk import MountedDisk, ProcessEnded
 from coterie.simulation.process import SimulatedProcess
 from coterie.simulation.world import Simulation, joined
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
-from coterie.testing.local_broker import PRODUCE_VERSION, LocalBroker
+from coterie.testing.local_broker import CLIENT_ID, PRODUCE_VERSION, LocalBroker
 from coterie.testing.loop_thread import START_S
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal
@@ -332,7 +332,7 @@ def _exit_after_failure(broker: Broker, process: SimulatedProcess) -> None:
 
 
 async def _response(request: Message, host: str, port: int) -> Any:
-    connection = await Connection.connect(host, port, "coterie-testing", START_S)
+    connection = await Connection.connect(host, port, CLIENT_ID, START_S)
     try:
         return await connection.request(request, response_type(request), START_S, highest=PRODUCE_VERSION)
     finally:

@@ -11,11 +11,13 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.certify.client.history import ClientEvent, ClientEventKind
 from coterie.testing.faults import FaultRule, Faults
+from coterie.testing.local_broker import CLIENT_ID, PEER_PREFIXES
 from coterie.wire.apis import API_NAMES
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 
 OWN_CLIENT = "coterie-certify"  # the client id of the stage's own clients, which no fault meets
+_OWN_PREFIXES = (OWN_CLIENT, CLIENT_ID, *PEER_PREFIXES)
 _COMMIT, _OFFSETS, _JOIN = "OffsetCommit", "OffsetFetch", "JoinGroup"
 _EPOCH_HEARTBEAT = "ConsumerGroupHeartbeat"
 _OF_CLASSIC_MEMBERS = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
@@ -25,13 +27,14 @@ Note = Callable[[ClientEventKind, int, int], ClientEvent]
 class ObservedFaults(Faults):
     """``note`` keeps an event of a partition and an offset; before a commit it reads what the processes have printed.
     ``heard``: the member id of each request -> the monotonic time of the last one. ``reserved``: ids that JoinGroup has given
-    with MEMBER_ID_REQUIRED."""
+    with MEMBER_ID_REQUIRED. ``ports``: those of the clients' connections that have sent a request, but for our own."""
 
     def __init__(self, topic: str, note: Note) -> None:
         super().__init__()
         self._topic, self._note = topic, note
         self.heard: dict[str, float] = {}
         self.reserved: set[str] = set()
+        self.ports: set[int] = set()
         self._epoch_members: set[str] = set()  # those of KIP-848
 
     def taken(self, api: str, request: Any, client_id: str) -> FaultRule | None:
@@ -64,6 +67,8 @@ class ObservedFaults(Faults):
 
     def _observed(self, api: str, handler: Handler) -> Handler:
         def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
+            if not call.client_id.startswith(_OWN_PREFIXES):
+                self.ports.add(call.connection.port)
             member_id = getattr(request, "member_id", "")
             if member_id:
                 self.heard[member_id] = time.monotonic()

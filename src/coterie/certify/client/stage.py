@@ -24,6 +24,7 @@ COMPANION = 9  # the number of the process of `companion`
 LOOK_EVERY_S, FEED_EVERY_S = 0.02, 0.1
 MEMBERS_S = 20.0  # for all processes to be members, at the beginning
 MET_S = 8.0  # for a request that a fault waits for, at the end
+BEGIN_PATIENCES = 4  # for the first request of a process that was started: a machine with other work starts it late
 SILENT_S = 4.5  # a member that sends nothing for so long has stopped its heartbeats, which come every 3 s by default
 BURY_S = 4.0
 STARTED, ENOUGH = 20, 40  # records before the first step and after the last one
@@ -69,6 +70,8 @@ class StoryRun:
     def __post_init__(self) -> None:
         self.processes: dict[int, UserProcess] = {}
         self.rules: list[FaultRule] = []
+        self.faults = ObservedFaults(TOPIC, self._note)
+        self.connections_before = 0  # those that the program had opened when a process was last started
         self.is_silent = False
         self.moved = 0  # records processed or acknowledged so far
         self._lock = threading.RLock()
@@ -100,7 +103,7 @@ class StoryRun:
     def run(self) -> ClientOutcome:
         """Runs the story once."""
         self.broker = LocalBroker(brokers=self.story.brokers)
-        self.broker.faults = ObservedFaults(TOPIC, self._note)
+        self.broker.faults = self.faults
         started_ms = time.time() * 1000
         with self.broker:
             self.broker.create_topic(TOPIC, self.story.partitions, {"max.message.bytes": str(MESSAGE_BYTES)})
@@ -149,19 +152,25 @@ class StoryRun:
         self._until(lambda: self.moved >= wanted, step)
 
     def _until(self, done: Callable[[], bool], step: str) -> None:
-        """Raises StandsStill once nothing has moved for the patience, or no process is left."""
+        """Raises StandsStill once nothing has moved for the patience, which begins with the first request of a process that was
+        started, or no process is left."""
         seen, since = self._progress(), time.monotonic()
         while not done():
             time.sleep(LOOK_EVERY_S)
             if self._progress() != seen:
                 seen, since = self._progress(), time.monotonic()
             none_left = all(process.exit_code() is not None for process in self.processes.values())
-            limit_s = LOOK_EVERY_S * 10 if none_left else self.client.patience_s
+            patience_s = self.client.patience_s * (1 if self._has_begun() else BEGIN_PATIENCES)
+            limit_s = LOOK_EVERY_S * 10 if none_left else patience_s
             if self._over.is_set() or time.monotonic() - since > limit_s:
                 raise StandsStill(step)
 
     def _progress(self) -> object:
-        return len(self.history.events), self.moved
+        return len(self.history.events), self.moved, self._has_begun()
+
+    def _has_begun(self) -> bool:
+        """Whether the program has opened a connection since a process was last started."""
+        return len(self.faults.ports) > self.connections_before
 
     def _wait_for(self, done: Callable[[], bool], limit_s: float) -> bool:
         deadline_s = time.monotonic() + limit_s
@@ -242,6 +251,7 @@ class StoryRun:
         values = {"bootstrap": self.broker.bootstrap_servers, "topic": TOPIC, "group": GROUP}
         log = self.client.folder / f"{self.story.name}-{number}.log"
         program = command or self.client.command
+        self.connections_before = len(self.faults.ports)
         process = UserProcess(program, int(number), values, log, self.guard, takes_lines=self.takes_lines)
         with self._lock:
             self.processes[int(number)] = process
@@ -291,9 +301,8 @@ class StoryRun:
         """Goes on where every member is heard, as after an orderly end."""
 
         def silent() -> list[str]:
-            heard = self.broker.faults.heard  # type: ignore[attr-defined]  # ours
             limit_s = time.monotonic() - SILENT_S
-            return [m for m in self.broker.members(GROUP) if heard.get(m, 0.0) < limit_s]
+            return [m for m in self.broker.members(GROUP) if self.faults.heard.get(m, 0.0) < limit_s]
 
         self._over.wait(SILENT_S)
         self._wait_for(lambda: bool(silent()) or not self.broker.members(GROUP), BURY_S)
@@ -303,8 +312,7 @@ class StoryRun:
         """Once every fault was met: the client has then had its time to use the id."""
         self._wait_for(lambda: not self._unmet(), MEMBERS_S)
         self._over.wait(SILENT_S)
-        faults: ObservedFaults = self.broker.faults  # type: ignore[assignment]  # ours
-        self._expire([member_id for member_id in faults.reserved if member_id not in faults.heard])
+        self._expire([member_id for member_id in self.faults.reserved if member_id not in self.faults.heard])
 
     def expire(self) -> None:
         self._expire(list(self.broker.members(GROUP)))
