@@ -24,13 +24,14 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True, slots=True)
 class CertifiedProgram:
     """``prepare(folder)`` builds it and returns its command without a role. It raises CannotRun. ``settings``: its further
-    arguments. ``produces``: what the producer's settings promise."""
+    arguments. ``produces``: what the producer's settings promise. ``is_jvm``: each of its starts works for a second."""
 
     name: str
     prepare: Callable[[Path], list[str]]
     settings: Sequence[str] = ()
     roles: Sequence[str] = (CONSUMER, PRODUCER)
     produces: DeliveryPromise = DeliveryPromise.EXACTLY_ONCE
+    is_jvm: bool = False
 
     def promise(self, role: str) -> DeliveryPromise:
         """What its settings promise."""
@@ -69,9 +70,9 @@ def _ours(_: Path) -> list[str]:
 
 _NEXT = ("group.protocol=consumer",)
 CERTIFIED_PROGRAMS = (
-    CertifiedProgram("Java 3.9.1", _java("3.9.1")),
-    CertifiedProgram("Java 4.3.0", _java("4.3.0")),
-    CertifiedProgram("Java 4.3.0, KIP-848", _java("4.3.0"), _NEXT, (CONSUMER,)),
+    CertifiedProgram("Java 3.9.1", _java("3.9.1"), is_jvm=True),
+    CertifiedProgram("Java 4.3.0", _java("4.3.0"), is_jvm=True),
+    CertifiedProgram("Java 4.3.0, KIP-848", _java("4.3.0"), _NEXT, (CONSUMER,), is_jvm=True),
     CertifiedProgram("librdkafka", _installed("confluent-kafka", "confluent_program.py"), ("enable.idempotence=true",)),
     CertifiedProgram("librdkafka, KIP-848", _installed("confluent-kafka", "confluent_program.py"), _NEXT, (CONSUMER,)),
     CertifiedProgram("aiokafka", _installed("aiokafka", "aiokafka_program.py")),

@@ -1,31 +1,34 @@
-"""Each client through each story of its roles; a wrong one is run a second time, by itself, since a machine with much other
-work makes stories wrong that are right otherwise."""
+"""Each client through each story of its roles, by the command that its users have. A story with a finding that is no known
+defect runs a second time, since a machine with much other work makes stories wrong that are right otherwise."""
 
 from __future__ import annotations
 
-import logging
+import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.certify.client.roles import STORIES, run_stories
-from coterie.certify.client.stage import NOT_MET, WRONG, ClientOutcome, ClientUnderTest
-from coterie.certify.client.story import ClientStory
+from coterie.certify.client.stage import NOT_MET, WRONG
 from coterie_conformance.certified_clients.defects import defect_of
 from coterie_conformance.certified_clients.programs import CERTIFIED_PROGRAMS, CertifiedProgram
 from coterie_conformance.servers.kafka import CannotRun
 
-JOBS = 12  # stories at a time: they wait more than they work
+LANES = 2  # clients at a time, beside one of Java's
+JOBS = 8  # stories of a client at a time: they wait more than they work
+JVM_JOBS = 2 * (os.cpu_count() or 1)  # of a Java client, whose starts work
 PATIENCE_S = 30.0
-Write = Callable[[str, str], None]
 
 
 @dataclass(slots=True)
 class CertifiedClient:
-    """How a client did in a role. ``wrong``: a row for each finding of a story that was wrong twice; ``once``: the stories that
-    were right when they ran again; ``not_met``: the stories whose fault met no request."""
+    """How a client did in a role. ``wrong``: a row for each finding that is a known defect or came twice; ``once``: the stories
+    that were right when they ran again; ``not_met``: the stories whose fault met no request."""
 
     client: str
     role: str
@@ -37,64 +40,90 @@ class CertifiedClient:
     seconds: float = 0.0
     skipped: str = ""
 
-    def unexplained(self) -> list[dict[str, Any]]:
-        """The findings that are no known defect of the client."""
-        return [row for row in self.wrong if not row["defect"]]
+    def sentence(self) -> str:
+        """What is wrong that is no known defect of the client; empty where nothing is."""
+        unexplained = (one for one in self.wrong if not one["defect"])
+        lines = (
+            f"{one['story']}: {one['rule']}: {one['text']} ({one['after']}; {one['journal']})" for one in unexplained
+        )
+        return self.skipped or "; ".join(lines)
 
 
 def run_certified_clients(
     folder: Path,
-    write: Write,
     programs: Sequence[CertifiedProgram] = CERTIFIED_PROGRAMS,
     stories: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """The rows of `CertifiedClient`; ``write(name, what is wrong)`` hears of each. ``stories``: all where it is empty."""
-    logging.getLogger("coterie").setLevel(logging.CRITICAL)  # the brokers report what the stories do to them
-    rows = []
-    for program in programs:
-        for role in program.roles:
-            own = folder / f"{program.name}-{role}".replace(", ", "-").replace(" ", "-")
-            own.mkdir(parents=True, exist_ok=True)
-            chosen = [story for story in STORIES[role] if story.name in (stories or (story.name,))]
-            row = _certified(program, role, own, chosen)
-            write(f"{program.name}, {role}, {row.seconds:.0f} s", _sentence(row))
-            rows.append(asdict(row))
-    return rows
+    finished: Collection[tuple[str, str]] = (),
+) -> Iterator[CertifiedClient]:
+    """A row of each client and role as it is made, but for the ``finished`` ones. ``stories``: all where it is empty."""
+    running = list[Future[CertifiedClient]]()
+    with ThreadPoolExecutor(1) as jvms, ThreadPoolExecutor(LANES) as others:
+        try:
+            for program in programs:
+                rows = [
+                    CertifiedClient(program.name, role, program.promise(role).value)
+                    for role in program.roles
+                    if (program.name, role) not in finished
+                ]
+                try:
+                    command = program.prepare(folder / "classes") if rows else []
+                except CannotRun as reason:
+                    for row in rows:
+                        row.skipped = str(reason)
+                        yield row
+                    continue
+                pool = jvms if program.is_jvm else others
+                running += [pool.submit(_certify, program, row, command, stories) for row in rows]
+            for run in as_completed(running):
+                yield run.result()
+        finally:
+            for run in running:
+                run.cancel()
 
 
-def _certified(program: CertifiedProgram, role: str, folder: Path, stories: Sequence[ClientStory]) -> CertifiedClient:
+def _certify(
+    program: CertifiedProgram, row: CertifiedClient, command: Sequence[str], stories: Sequence[str]
+) -> CertifiedClient:
     began_s = time.monotonic()
-    row = CertifiedClient(program.name, role, program.promise(role).value, len(stories))
+    jobs = JVM_JOBS if program.is_jvm else JOBS
+    run = [*command, row.role, *program.settings]
     try:
-        command = [*program.prepare(folder.parent / "classes"), role, *program.settings]
+        outcomes = _outcomes(row, run, stories, jobs)
+        row.stories = len(outcomes)
+        row.not_met = [outcome["story"] for outcome in outcomes if outcome["outcome"] == NOT_MET]
+        doubtful = list[str]()
+        for outcome in (one for one in outcomes if one["outcome"] == WRONG):
+            findings = _findings(row, outcome)
+            if all(finding["defect"] for finding in findings):
+                row.wrong += findings
+            else:
+                doubtful.append(outcome["story"])
+        for again in _outcomes(row, run, doubtful, max(1, jobs // 2)) if doubtful else ():
+            row.wrong += _findings(row, again)
+            if again["outcome"] != WRONG:
+                row.once.append(again["story"])
     except CannotRun as reason:
         row.skipped = str(reason)
-        return row
-    client = ClientUnderTest(command, folder, PATIENCE_S)
-    outcomes = run_stories(stories, client, program.promise(role), JOBS)
-    row.not_met = [outcome.story.name for outcome in outcomes if outcome.outcome == NOT_MET]
-    doubtful = [outcome.story for outcome in outcomes if outcome.outcome == WRONG]
-    for again in run_stories(doubtful, client, program.promise(role), max(1, JOBS // 2)):
-        if again.outcome == WRONG:
-            row.wrong += _findings(program, role, again)
-        else:
-            row.once.append(again.story.name)
     row.seconds = round(time.monotonic() - began_s, 1)
     return row
 
 
-def _findings(program: CertifiedProgram, role: str, outcome: ClientOutcome) -> list[dict[str, Any]]:
+def _outcomes(row: CertifiedClient, run: Sequence[str], stories: Sequence[str], jobs: int) -> list[dict[str, Any]]:
+    """Of `coterie certify-client --json`. Raises CannotRun with its error."""
+    options = ["--role", row.role, "--delivery", row.delivery, "--jobs", str(jobs), "--patience", f"{PATIENCE_S:g}"]
+    options += [word for name in stories for word in ("--story", name)]
+    # A process of its own: the brokers of several clients in one would wait for each other's turn.
+    command = [sys.executable, "-m", "coterie", "certify-client", "--json", *options, "--", *run]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise CannotRun(f"exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def _findings(row: CertifiedClient, outcome: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
-    for finding in outcome.findings:
-        defect = defect_of(program.name, role, outcome.story.name, finding.rule)
+    for finding in outcome["findings"]:
+        defect = defect_of(row.client, row.role, outcome["story"], finding["rule"])
         reason = {"defect": defect.reason, "report": defect.report} if defect else {"defect": "", "report": ""}
-        rows.append({"story": outcome.story.name, **asdict(finding), "at_s": round(finding.at_s, 1), **reason})
+        rows.append({"story": outcome["story"], **finding, "at_s": round(finding["at_s"], 1), **reason})
     return rows
-
-
-def _sentence(row: CertifiedClient) -> str:
-    if row.skipped:
-        return row.skipped
-    return "; ".join(
-        f"{one['story']}: {one['rule']}: {one['text']} ({one['after']}; {one['journal']})" for one in row.unexplained()
-    )

@@ -35,6 +35,7 @@ PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "minutes": ("cluster-clients",),
     "clients": ("cluster-clients",),
     "is_alone": ("cluster-clients",),
+    "results": ("certify-client",),
     "brokers": ("requests", "consumer-groups", "everything", "tools", "clients", "members"),
 }
 CANNOT_RUN_EXIT = 3
@@ -148,6 +149,11 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     default=1,
     show_default=True,
     help=f"Of ours, beside one of Kafka's, in the parts {', '.join(PARTS_OF_OPTION['brokers'])}.",
+)
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Of the part certify-client: keep each client's row in this file; the same command then resumes an interrupted run.",
 )
 @click.option(
     "--list",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
+from coterie_conformance.cli.kept_lines import commit_of_source
 from coterie_conformance.cli.seed_results import Result, SeedResults
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,7 +96,7 @@ class SeedRun:
         reports = {} if kept is None else {s: r for s, r in kept.passed.items() if s in wanted_seeds}
         wanted = [seed for seed in wanted_seeds if seed not in reports]
         ran = _on_spark(one, wanted, self.spark) if self.spark else over_cores(one, wanted, self.processes, chunk=4)
-        commit = _commit()
+        commit = commit_of_source()
         with progress_bar(len(wanted), "seeds") as advance:
             for result in ran:
                 advance(1)
@@ -155,14 +155,3 @@ def _on_spark(one: Callable[[int], Result], seeds: Sequence[int], master: str) -
                 yield row.seed, json.loads(row.report), row.failure
         finally:
             session.stop()
-
-
-def _commit() -> str:
-    """The commit of this source tree, or the version of an installed package."""
-    here = Path(__file__).parent
-    finished = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    if finished.returncode == 0:
-        return finished.stdout.strip()
-    from importlib.metadata import version
-
-    return f"of coterie {version('coterie')}"

@@ -30,6 +30,7 @@ class PartOptions:
     clients: tuple[str, ...] = ()
     is_alone: bool = False
     brokers: int = 1
+    results: Path | None = None
 
 
 def write_check(name: str, wrong: str) -> None:

@@ -3,9 +3,12 @@ consumers."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
+from coterie_conformance.cli.kept_lines import KeptLines, commit_of_source
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 
 CANNOT_RUN_EXIT = 3
@@ -88,9 +91,19 @@ def share_clients_sentences(figures: Figures) -> list[str]:
 
 def certify_client_part(options: PartOptions, results: list[Figures]) -> int:
     """Other people's clients and ours through the stories of `coterie certify-client`; the exit code that this calls for."""
+    from coterie_conformance.certified_clients.programs import CERTIFIED_PROGRAMS
     from coterie_conformance.certified_clients.run import run_certified_clients
 
-    rows = run_certified_clients(options.folder / "certify-client", write_check)
+    kept = None if options.results is None else KeptLines(options.results, {"of": "certify-client"})
+    rows: list[Figures] = [] if kept is None else [line["row"] for line in kept.results]
+    finished = {(row["client"], row["role"]) for row in rows}
+    for client in run_certified_clients(options.folder / "certify-client", finished=finished):
+        write_check(f"{client.client}, {client.role}, {client.seconds:.0f} s", client.sentence())
+        rows.append(asdict(client))
+        if kept is not None and not client.skipped:
+            kept.add({"row": rows[-1], "commit": commit_of_source()})
+    names = [program.name for program in CERTIFIED_PROGRAMS]
+    rows.sort(key=lambda row: (names.index(row["client"]), row["role"]))
     results.append({"certify_client": rows})
     if not options.as_json:
         for row in (row for row in rows if not row["skipped"]):
