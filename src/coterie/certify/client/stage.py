@@ -71,7 +71,7 @@ class StoryRun:
         self.processes: dict[int, UserProcess] = {}
         self.rules: list[FaultRule] = []
         self.faults = ObservedFaults(TOPIC, self._note)
-        self.connections_before = 0  # those that the program had opened when a process was last started
+        self.connections_before = 0  # how many the program had opened when a process was last started
         self.is_silent = False
         self.moved = 0  # records processed or acknowledged so far
         self._lock = threading.RLock()
