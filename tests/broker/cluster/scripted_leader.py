@@ -4,12 +4,11 @@ alter the response. The logs are those of brokers, on disks in memory."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar
-
-import pytest
+from unittest.mock import patch
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
@@ -35,6 +34,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.logs.fetch import FetchRequest
 from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
 from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tests.async_tests import AsyncTest, run_by
 from tests.awaiting import quiet
 
 LEADER, FOLLOWER = 1, 2
@@ -48,6 +48,7 @@ CONFIG = ClusterConfig(
 T0: TopicPartition = ("orders", 0)
 Change = Callable[[Any], object]
 Held = Mapping[TopicPartition, Sequence[bytes]]
+NOTHING: Held = {}
 
 
 def batch(offset: int, epoch: int, records: int = 1) -> bytes:
@@ -227,6 +228,12 @@ class FollowerAndLeader:
         self.now_ms += ms
         self.fetchers.wake()
 
+    def hold(self, follower: Held, leader: Held) -> None:
+        """Their logs have these batches."""
+        for logs, held in ((self.follower_logs, follower), (self.leader_logs, leader)):
+            for partition, data in held.items():
+                logs.hold(partition, data)
+
     # -- what the follower is -------------------------------------------------------------------------------------------
 
     def log(self, partition: TopicPartition = T0) -> PartitionLog:
@@ -250,22 +257,16 @@ class FollowerAndLeader:
         assert leaders.high_watermark == leaders.end_offset
 
 
-Story = Callable[[FollowerAndLeader], Awaitable[None]]
-Play = Callable[[Story, Held, Held], None]
+def play(follower: Held = NOTHING, leader: Held = NOTHING) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a test with what the follower's and the leader's logs hold; there are no roles yet."""
 
-
-def player(monkeypatch: pytest.MonkeyPatch) -> Play:
-    """Runs a story with what the follower's and the leader's logs hold; there are no roles yet."""
-
-    async def run(story: Story, follower: Held, leader: Held) -> None:
+    async def run(test: AsyncTest) -> None:
         both = FollowerAndLeader()
-        for logs, held in ((both.follower_logs, follower), (both.leader_logs, leader)):
-            for partition, data in held.items():
-                logs.hold(partition, data)
+        both.hold(follower, leader)
         try:
-            await story(both)
+            with patch.object(replica_fetcher, "PeerConnection", FetchersConnection):
+                await test(both)
         finally:
             await both.fetchers.close()
 
-    monkeypatch.setattr(replica_fetcher, "PeerConnection", FetchersConnection)
-    return lambda story, follower, leader: asyncio.run(run(story, follower, leader))
+    return run_by(lambda test: asyncio.run(run(test)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -15,6 +15,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.runtime.counting_loop import CountingLoop
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from tests.async_tests import AsyncTest, run_by
 from tests.awaiting import quiet
 from tests.fake_transport import FakeTransport
 
@@ -47,8 +48,10 @@ def _correlation_ids(data: bytes) -> list[int]:
     return read
 
 
-def in_loop(story: Callable[[Served], Awaitable[None]], events: int) -> None:
-    async def run() -> None:
+def in_loop(events: int) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Decorates a test with a connection, in a loop whose next poll has so many events."""
+
+    async def run(test: AsyncTest) -> None:
         broker = Broker(BrokerSettings())
         await broker.start("127.0.0.1", 0)
         try:
@@ -59,67 +62,60 @@ def in_loop(story: Callable[[Served], Awaitable[None]], events: int) -> None:
             served.request(0)  # the handler is imported
             served.transport.written.clear()
             loop.poll.events = events
-            await story(served)
+            await test(served)
         finally:
             await broker.stop()
 
-    with asyncio.Runner(loop_factory=CountingLoop) as runner:
-        runner.run(run())
+    def run_in_loop(test: AsyncTest) -> None:
+        with asyncio.Runner(loop_factory=CountingLoop) as runner:
+            runner.run(run(test))
+
+    return run_by(run_in_loop)
 
 
-def test_a_response_of_a_shared_turn_is_written_at_its_end() -> None:
-    async def story(served: Served) -> None:
-        served.request(1)
-        assert served.written() == []
-        await asyncio.sleep(0)
-        assert served.written() == [[1]]
-
-    in_loop(story, events=2)
+@in_loop(events=2)
+async def test_a_response_of_a_shared_turn_is_written_at_its_end(served: Served) -> None:
+    served.request(1)
+    assert served.written() == []
+    await asyncio.sleep(0)
+    assert served.written() == [[1]]
 
 
-def test_a_request_that_came_alone_waits_for_nothing() -> None:
-    async def story(served: Served) -> None:
-        served.request(1)
-        assert served.written() == [[1]]
-
-    in_loop(story, events=1)
+@in_loop(events=1)
+async def test_a_request_that_came_alone_waits_for_nothing(served: Served) -> None:
+    served.request(1)
+    assert served.written() == [[1]]
 
 
-def test_responses_of_one_connection_keep_their_order() -> None:
-    async def story(served: Served) -> None:
-        served.request(1)
-        served.request(2, 3)  # handled as a turn of its own, which ends with a write
-        served.request(4)
-        await asyncio.sleep(0)
-        assert served.written() == [[1, 2, 3], [4]]
-
-    in_loop(story, events=2)
+@in_loop(events=2)
+async def test_responses_of_one_connection_keep_their_order(served: Served) -> None:
+    served.request(1)
+    served.request(2, 3)  # handled as a turn of its own, which ends with a write
+    served.request(4)
+    await asyncio.sleep(0)
+    assert served.written() == [[1, 2, 3], [4]]
 
 
 @pytest.mark.parametrize("end", ["close", "eof", "unreadable"])
-def test_a_response_that_waits_is_written_before_the_connection_ends(end: str) -> None:
-    async def story(served: Served) -> None:
-        served.request(1)
-        if end == "close":
-            served.connection.close()
-        elif end == "eof":
-            await asyncio.sleep(0)  # the end of a stream is an event of a later poll
-            assert not served.connection.eof_received()
-        else:
-            served.connection.data_received(b"\x7f\xff\xff\xff")
-        assert served.written() == [[1]]
-
-    in_loop(story, events=2)
+@in_loop(events=2)
+async def test_a_response_that_waits_is_written_before_the_connection_ends(served: Served, end: str) -> None:
+    served.request(1)
+    if end == "close":
+        served.connection.close()
+    elif end == "eof":
+        await asyncio.sleep(0)  # the end of a stream is an event of a later poll
+        assert not served.connection.eof_received()
+    else:
+        served.connection.data_received(b"\x7f\xff\xff\xff")
+    assert served.written() == [[1]]
 
 
-def test_an_aborted_connection_writes_nothing() -> None:
-    async def story(served: Served) -> None:
-        served.request(1)
-        served.connection.connection_lost(None)
-        await asyncio.sleep(0)
-        assert served.written() == []
-
-    in_loop(story, events=2)
+@in_loop(events=2)
+async def test_an_aborted_connection_writes_nothing(served: Served) -> None:
+    served.request(1)
+    served.connection.connection_lost(None)
+    await asyncio.sleep(0)
+    assert served.written() == []
 
 
 def test_so_many_are_written_before_the_end_of_the_turn() -> None:

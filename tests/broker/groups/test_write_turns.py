@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -47,35 +48,29 @@ def batch_sizes(broker: Broker) -> list[int]:
     return [header.record_count for _, header in batches(partition.log.read(0, 1_000_000))]
 
 
-def with_broker(folder: Path, story: Callable[[Broker], Any], **settings: str) -> None:
-    async def run() -> None:
-        given = {"offsets.topic.num.partitions": "1"} | {
-            name.replace("_", "."): value for name, value in settings.items()
-        }
-        broker = Broker(BrokerSettings(given), folder)
-        await broker.start("127.0.0.1", 0)
-        await asyncio.sleep(0)
-        try:
-            await story(broker)
-        finally:
-            await broker.stop()
-
-    asyncio.run(run())
+@contextlib.asynccontextmanager
+async def serving(folder: Path, **settings: str) -> AsyncIterator[Broker]:
+    given = {"offsets.topic.num.partitions": "1"} | {name.replace("_", "."): value for name, value in settings.items()}
+    broker = Broker(BrokerSettings(given), folder)
+    await broker.start("127.0.0.1", 0)
+    await asyncio.sleep(0)
+    try:
+        yield broker
+    finally:
+        await broker.stop()
 
 
-def test_one_turn_is_one_batch(tmp_path: Path) -> None:
-    async def story(broker: Broker) -> None:
+async def test_one_turn_is_one_batch(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
         pendings = [commit(broker, f"g{n}", 0) for n in range(COMMITS)]
         assert all(pending.response is None for pending in pendings)
         await asyncio.sleep(0)
         assert codes(pendings) == [ErrorCode.NONE] * COMMITS
         assert batch_sizes(broker) == [COMMITS]
 
-    with_broker(tmp_path, story)
 
-
-def test_who_reads_a_group_sees_what_was_decided_before(tmp_path: Path) -> None:
-    async def story(broker: Broker) -> None:
+async def test_who_reads_a_group_sees_what_was_decided_before(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
         pending = commit(broker, "g", 0)
         group = broker.groups.group("g")
         assert group is not None
@@ -86,11 +81,9 @@ def test_who_reads_a_group_sees_what_was_decided_before(tmp_path: Path) -> None:
         commit(broker, "i", 0)
         assert len(list(broker.groups.loaded_groups())) == 3
 
-    with_broker(tmp_path, story)
 
-
-def test_a_write_that_fails_refuses_what_it_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(broker: Broker) -> None:
+async def test_a_write_that_fails_refuses_what_it_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path) as broker:
         before = commit(broker, "g", 0)
         await asyncio.sleep(0)
         (partition,) = broker.topics.offsets_topic().partitions
@@ -105,11 +98,9 @@ def test_a_write_that_fails_refuses_what_it_held(tmp_path: Path, monkeypatch: py
         groups = {group.group_id: list(group.offsets) for group in broker.groups.groups()}
         assert groups == {"g": [("t", 0), ("t", 2)], "h": [("t", 1)]}
 
-    with_broker(tmp_path, story)
 
-
-def test_with_fsync_responses_wait_for_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(broker: Broker) -> None:
+async def test_with_fsync_responses_wait_for_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path, log_flush_interval_messages="1") as broker:
         broker.groups.ready()
         (partition,) = broker.topics.offsets_topic().partitions
         file, syncs = partition.log.segments[-1].file, count()
@@ -123,11 +114,11 @@ def test_with_fsync_responses_wait_for_one_sync(tmp_path: Path, monkeypatch: pyt
         assert codes(pendings) == [ErrorCode.NONE] * COMMITS
         assert next(syncs) == 1
 
-    with_broker(tmp_path, story, log_flush_interval_messages="1")
 
-
-def test_with_fsync_a_sync_that_fails_acknowledges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(broker: Broker) -> None:
+async def test_with_fsync_a_sync_that_fails_acknowledges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, log_flush_interval_messages="1") as broker:
         broker.groups.ready()
         (partition,) = broker.topics.offsets_topic().partitions
         monkeypatch.setattr(partition.log.segments[-1].file, "sync", fail)
@@ -135,8 +126,6 @@ def test_with_fsync_a_sync_that_fails_acknowledges_nothing(tmp_path: Path, monke
         async with asyncio.timeout(30):
             await broker.failed.wait()
         assert all(pending.response is None for pending in pendings)
-
-    with_broker(tmp_path, story, log_flush_interval_messages="1")
 
 
 def fail(*_: object) -> None:
