@@ -1,6 +1,7 @@
 """A small user's project (tests/typing/user_project) type checks under mypy --strict, with no Any in any expression.
 
-It calls every public method of the clients, so that one which loses its annotation is an error there."""
+It calls every public method of the clients, so that one which loses its annotation is an error there. What it does with the
+asyncio clients is checked as a script on the blocking ones as well."""
 
 from __future__ import annotations
 
@@ -22,6 +23,9 @@ from coterie.testing import LocalBroker, LocalProxy
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+SCRIPTS = ROOT / ".mypy_cache" / "user_scripts"
+ALSO_SCRIPTS = ("administration", "sharing", "streaming")
+CLIENTS = {"Admin", "Consumer", "Producer", "ShareConsumer"}
 UNTYPED = {"poll_arrow"}  # returns pyarrow's Table, and pyarrow has no annotations
 CLASSES = (
     Admin,
@@ -39,8 +43,45 @@ CLASSES = (
 )
 
 
+class AsScript(ast.NodeTransformer):
+    """Makes a module on the asyncio clients one on the blocking clients, whose futures are those of concurrent.futures."""
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return ast.FunctionDef(**vars(self.generic_visit(node)))
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:
+        return ast.With(**vars(self.generic_visit(node)))
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:
+        value = self.visit(node.value)
+        if isinstance(node.value, ast.Call):
+            return value  # type: ignore[no-any-return]
+        return ast.Call(ast.Attribute(value, "result", ast.Load()), [], [])
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if ast.unparse(node) in ("asyncio.Future", "asyncio.Task"):
+            return ast.Name("Future", ast.Load())
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(f"Blocking{node.id}", node.ctx) if node.id in CLIENTS else node
+
+
+def write_scripts() -> None:
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    blocking = ", ".join(f"Blocking{name}" for name in sorted(CLIENTS))
+    imports = f"from concurrent.futures import Future\nfrom coterie.client.blocking import {blocking}\n"
+    for name in ALSO_SCRIPTS:
+        tree = ast.parse((HERE / "user_project" / f"{name}.py").read_text("utf-8"))
+        tree.body = [part for part in tree.body if not isinstance(part, ast.If)]  # asyncio.run
+        tree.body[2:2] = ast.parse(imports).body
+        text = ast.unparse(ast.fix_missing_locations(AsScript().visit(tree)))
+        (SCRIPTS / f"{name}_script.py").write_text(text, "utf-8")
+
+
 def check(*options: str) -> list[str]:
     """mypy's errors in the user's project, ``file:line: error: ...``; the errors of coterie itself are the house's."""
+    write_scripts()
     command = [
         sys.executable,
         "-m",
@@ -52,7 +93,7 @@ def check(*options: str) -> list[str]:
     ]
     environment = {"MYPYPATH": str(ROOT / "src"), "PATH": "", "NO_COLOR": "1"}
     done = subprocess.run(
-        [*command, *options, "."],
+        [*command, *options, ".", str(SCRIPTS)],
         cwd=HERE / "user_project",
         env=environment,
         capture_output=True,
@@ -105,9 +146,10 @@ def test_every_public_method_that_loses_its_annotation_is_an_error(owner: type, 
         shadow.write_text(ast.unparse(tree), "utf-8")
         options += ["--shadow-file", str(source), str(shadow)]
     errors = check(*options)
-    lines = {path.name: path.read_text("utf-8").splitlines() for path in (HERE / "user_project").glob("*.py")}
+    files = [*(HERE / "user_project").glob("*.py"), *SCRIPTS.glob("*.py")]
+    lines = {path.name: path.read_text("utf-8").splitlines() for path in files}
     reported = set()
     for error in errors:
         name, line, _ = error.split(":", 2)
-        reported |= set(re.findall(r"\.(\w+)\(", lines[name][int(line) - 1]))
+        reported |= set(re.findall(r"\.(\w+)\(", lines[Path(name).name][int(line) - 1]))
     assert sorted(public_methods(owner) - reported - UNTYPED) == [], "call it in tests/typing/user_project"

@@ -68,7 +68,7 @@ async def consume() -> None:
         assert_type(consumer.metrics(), dict[str, float])
         assert_type(consumer.generation, int)
         try:
-            await consumer.commit()
+            assert_type(await consumer.commit(), None)
             await consumer.commit({("orders", 0): 6})
         except CommitFailedError as error:
             assert_type(error.code, ErrorCode)
@@ -93,16 +93,18 @@ async def produce() -> None:
         delivery = await producer.send("orders", b"value", b"key", headers=[("source", b"web")])
         assert_type(await delivery, RecordMetadata)
         assert_type(await producer.flush(), None)
+        assert_type(await producer.send_and_wait("orders", b"value"), RecordMetadata)
         assert_type(await producer.partitions_for("orders"), int)
         assert_type(await producer.close(1000), None)
 
 
 async def transactions(consumer: Consumer) -> None:
     async with Producer(ADDRESS | {"transactional.id": "billing-1"}) as producer:
-        await producer.init_transactions()
+        assert_type(await producer.init_transactions(), None)
         async with producer.transaction():
             await producer.send("invoices", b"value")
-            await producer.send_offsets_to_transaction({("orders", 0): 6}, consumer.group_metadata())
+            group = consumer.group_metadata()
+            assert_type(await producer.send_offsets_to_transaction({("orders", 0): 6}, group), None)
         assert_type(producer.begin_transaction(), None)
         assert_type(await producer.commit_transaction(), None)
         producer.begin_transaction()
