@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 
+from conformance.tests.differences.case import V4, Case
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Services
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
 from coterie.certify.question import Question, Story
-from coterie.certify.responses import differences
 from coterie.certify.side import StorySide
-from coterie_conformance.differences.recognisers import DifferingPart
-from coterie_conformance.differences.table import row_of
 from coterie_conformance.everything.comparison import Comparer, Comparison
 from coterie_conformance.groups.differential import SETTINGS
 
-VERSION = (4, 3, 0)
 MADE, CHOSEN, LAST = "member@joingroup0.0", "$m", "~$m"
 GROUP = {"group_id": "$c0"}
 FAILED = {"error_code": "UNKNOWN_SERVER_ERROR", "responses": []}
@@ -69,177 +66,101 @@ def _fetched(topic_id: str, partitions: int) -> dict[str, Any]:
     }
 
 
-# api, the question's body, both answers -> the row
-CASES: dict[str, tuple[str, Any, Any, Any, str]] = {
-    "two made ids": (
-        "ConsumerGroupDescribe",
-        {},
-        _described((MADE, 0), ("<fresh>", 1)),
-        _described((MADE, 1), ("<fresh>", 0)),
-        "ids",
+CASES = {
+    "two made ids": Case(
+        "ConsumerGroupDescribe", _described((MADE, 0), ("<fresh>", 1)), _described((MADE, 1), ("<fresh>", 0)), row="ids"
     ),
-    "two made ids for one partition": (
-        "ConsumerGroupDescribe",
-        {},
-        _described((MADE, 0), ("<fresh>",)),
-        _described((MADE,), ("<fresh>", 0)),
-        "ids",
+    "two made ids for one partition": Case(
+        "ConsumerGroupDescribe", _described((MADE, 0), ("<fresh>",)), _described((MADE,), ("<fresh>", 0)), row="ids"
     ),
-    "more partitions of one than of the other": (
+    "more partitions of one than of the other": Case(
         "ConsumerGroupDescribe",
-        {},
         _described((MADE, 0, 1), ("<fresh>", 2)),
         _described((MADE, 2), ("<fresh>", 0, 1)),
-        "ids",
+        row="ids",
     ),
-    "a made id beside a chosen one": (
-        "ConsumerGroupDescribe",
-        {},
-        _described((MADE, 0), (CHOSEN, 1)),
-        _described((MADE, 1), (CHOSEN, 0)),
-        "ids",
+    "a made id beside a chosen one": Case(
+        "ConsumerGroupDescribe", _described((MADE, 0), (CHOSEN, 1)), _described((MADE, 1), (CHOSEN, 0)), row="ids"
     ),
-    "a made id before the last of all": (
-        "ConsumerGroupDescribe",
-        {},
-        _described((MADE, 0), (LAST, 1)),
-        _described((MADE, 1), (LAST, 0)),
-        "",
+    "a made id before the last of all": Case(
+        "ConsumerGroupDescribe", _described((MADE, 0), (LAST, 1)), _described((MADE, 1), (LAST, 0))
     ),
-    "two chosen ids": (
-        "ConsumerGroupDescribe",
-        {},
-        _described((CHOSEN, 0), ("$l", 1)),
-        _described((CHOSEN, 1), ("$l", 0)),
-        "",
+    "two chosen ids": Case(
+        "ConsumerGroupDescribe", _described((CHOSEN, 0), ("$l", 1)), _described((CHOSEN, 1), ("$l", 0))
     ),
-    "a static member, which is the first": (
+    "a static member, which is the first": Case(
         "ConsumerGroupDescribe",
-        {},
         _described((MADE, 0), (CHOSEN, 1), instance="$i"),
         _described((MADE, 1), (CHOSEN, 0), instance="$i"),
-        "",
     ),
-    "made ids in a group of one protocol": (
+    "made ids in a group of one protocol": Case(
         "ConsumerGroupDescribe",
-        {},
         _described((MADE, 0), ("<fresh>", 1), group="$g"),
         _described((MADE, 1), ("<fresh>", 0), group="$g"),
-        "",
     ),
-    "the first heartbeat of a member without an id": (
+    "the first heartbeat of a member without an id": Case(
         "ConsumerGroupHeartbeat",
-        GROUP | {"member_id": ""},
         {"assignment": _shares(1)},
         {"assignment": _shares(0)},
-        "ids",
+        row="ids",
+        body=GROUP | {"member_id": ""},
     ),
-    "the first heartbeat of a member with one": (
+    "the first heartbeat of a member with one": Case(
         "ConsumerGroupHeartbeat",
-        GROUP | {"member_id": CHOSEN},
         {"assignment": _shares(1)},
         {"assignment": _shares(0)},
-        "",
+        body=GROUP | {"member_id": CHOSEN},
     ),
-    "no assignment": (
-        "ConsumerGroupHeartbeat",
-        GROUP | {"member_id": ""},
-        {"assignment": _shares(1)},
-        {"assignment": None},
-        "",
+    "no assignment": Case(
+        "ConsumerGroupHeartbeat", {"assignment": _shares(1)}, {"assignment": None}, body=GROUP | {"member_id": ""}
     ),
-    "topics that are in the order of a set": (
-        "ConsumerGroupDescribe",
-        {},
-        _subscribed((), ("$t", "$u")),
-        _subscribed((), ("$u", "$t")),
-        "order",
+    "topics that are in the order of a set": Case(
+        "ConsumerGroupDescribe", _subscribed((), ("$t", "$u")), _subscribed((), ("$u", "$t")), row="order"
     ),
-    "other topics": ("ConsumerGroupDescribe", {}, _subscribed((), ("$t", "$u")), _subscribed((), ("$t", "$v")), ""),
-    "a target beside a member without topics": (
-        "ConsumerGroupDescribe",
-        {},
-        _subscribed((0,), ("$t",), ()),
-        _subscribed((), ("$t",), ()),
-        "without topics",
+    "other topics": Case("ConsumerGroupDescribe", _subscribed((), ("$t", "$u")), _subscribed((), ("$t", "$v"))),
+    "a target beside a member without topics": Case(
+        "ConsumerGroupDescribe", _subscribed((0,), ("$t",), ()), _subscribed((), ("$t",), ()), row="without topics"
     ),
-    "a target that we lack": (
-        "ConsumerGroupDescribe",
-        {},
-        _subscribed((), ("$t",), ()),
-        _subscribed((0,), ("$t",), ()),
-        "",
+    "a target that we lack": Case(
+        "ConsumerGroupDescribe", _subscribed((), ("$t",), ()), _subscribed((0,), ("$t",), ())
     ),
-    "a target of members with topics": (
-        "ConsumerGroupDescribe",
-        {},
-        _subscribed((0,), ("$t",), ("$t",)),
-        _subscribed((), ("$t",), ("$t",)),
-        "",
+    "a target of members with topics": Case(
+        "ConsumerGroupDescribe", _subscribed((0,), ("$t",), ("$t",)), _subscribed((), ("$t",), ("$t",))
     ),
-    "a commit to a forgotten group": (
-        "OffsetCommit",
-        GROUP,
-        _committed("UNKNOWN_MEMBER_ID"),
-        _committed("GROUP_ID_NOT_FOUND"),
-        "forgotten",
+    "a commit to a forgotten group": Case(
+        "OffsetCommit", _committed("UNKNOWN_MEMBER_ID"), _committed("GROUP_ID_NOT_FOUND"), row="forgotten", body=GROUP
     ),
-    "a commit to a group of one protocol": (
-        "OffsetCommit",
-        {"group_id": "$g0"},
-        _committed("UNKNOWN_MEMBER_ID"),
-        _committed("GROUP_ID_NOT_FOUND"),
-        "",
+    "a commit to a group of one protocol": Case(
+        "OffsetCommit", _committed("UNKNOWN_MEMBER_ID"), _committed("GROUP_ID_NOT_FOUND"), body={"group_id": "$g0"}
     ),
-    "a commit that Kafka accepts": (
-        "OffsetCommit",
-        GROUP,
-        _committed("UNKNOWN_MEMBER_ID"),
-        _committed("NONE"),
-        "",
+    "a commit that Kafka accepts": Case(
+        "OffsetCommit", _committed("UNKNOWN_MEMBER_ID"), _committed("NONE"), body=GROUP
     ),
-    "a share session that begins with a partition twice": (
-        "ShareFetch",
-        _SHARED_TWICE,
-        _shared(0, "NONE"),
-        FAILED,
-        "fails on shared partitions named twice",
+    "a share session that begins with a partition twice": Case(
+        "ShareFetch", _shared(0, "NONE"), FAILED, row="fails on shared partitions named twice", body=_SHARED_TWICE
     ),
-    "a share session that goes on with a partition twice": (
-        "ShareFetch",
-        _SHARED_TWICE | {"share_session_epoch": 1},
-        _shared(0, "NONE"),
-        FAILED,
-        "",
+    "a share session that goes on with a partition twice": Case(
+        "ShareFetch", _shared(0, "NONE"), FAILED, body=_SHARED_TWICE | {"share_session_epoch": 1}
     ),
-    "a share session that begins with two partitions": ("ShareFetch", _SHARED, _shared(0, "NONE"), FAILED, ""),
-    "a state that Kafka has not read": (
-        "ShareFetch",
-        {"max_wait_ms": 300},
-        _shared(0, "UNKNOWN_SERVER_ERROR"),
-        _shared(0),
-        "state read late",
+    "a share session that begins with two partitions": Case("ShareFetch", _shared(0, "NONE"), FAILED, body=_SHARED),
+    "a state that Kafka has not read": Case(
+        "ShareFetch", _shared(0, "UNKNOWN_SERVER_ERROR"), _shared(0), row="state read late", body={"max_wait_ms": 300}
     ),
-    "records that Kafka does not deliver": ("ShareFetch", {"max_wait_ms": 300}, _shared(0, "NONE"), _shared(0), ""),
-    "a state that Kafka has not read in ten seconds": (
-        "ShareFetch",
-        {"max_wait_ms": 10_000},
-        _shared(0, "UNKNOWN_SERVER_ERROR"),
-        _shared(0),
-        "",
+    "records that Kafka does not deliver": Case(
+        "ShareFetch", _shared(0, "NONE"), _shared(0), body={"max_wait_ms": 300}
     ),
-    "two partitions without a topic id": ("Fetch", {}, _fetched("none", 2), FAILED, "fails on no id twice"),
-    "one partition without a topic id": ("Fetch", {}, _fetched("none", 1), FAILED, ""),
-    "two partitions of an unknown topic": ("Fetch", {}, _fetched("id ?", 2), FAILED, ""),
+    "a state that Kafka has not read in ten seconds": Case(
+        "ShareFetch", _shared(0, "UNKNOWN_SERVER_ERROR"), _shared(0), body={"max_wait_ms": 10000}
+    ),
+    "two partitions without a topic id": Case("Fetch", _fetched("none", 2), FAILED, row="fails on no id twice"),
+    "one partition without a topic id": Case("Fetch", _fetched("none", 1), FAILED),
+    "two partitions of an unknown topic": Case("Fetch", _fetched("id ?", 2), FAILED),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_row_about_groups_explains_what_it_is_about(case: str) -> None:
-    api, body, ours, theirs, expected = CASES[case]
-    question = Question("q", api, 13, body)
-    rows = [row_of(DifferingPart(question, part, ours, theirs), VERSION) for part in differences(ours, theirs)]
-    assert {row.name if row is not None else "" for row in rows} == {expected}
+    assert CASES[case].rows() == {CASES[case].row}
 
 
 def _beat(name: str, member: str, *topics: str) -> Question:
@@ -270,7 +191,7 @@ async def _compared(changed: Any) -> Comparison:
     after = Question("after", "ListGroups", 4, {})
     try:
         story = Story("s", [created, _beat("m", "$m", "$t"), _beat("l", "$l"), describe, after])
-        return await Comparer((one, other), VERSION, agree_s=0.0).compare(story)
+        return await Comparer((one, other), V4, agree_s=0.0).compare(story)
     finally:
         for broker in brokers:
             await broker.stop()
