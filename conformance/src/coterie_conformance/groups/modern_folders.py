@@ -53,6 +53,8 @@ _DESCRIBED: tuple[tuple[str, int, dict[str, Value]], ...] = (
 AFTER_KAFKA: Acquired = [(1, 1, 3), (3, 5, 2)]
 # And after the second: it has 1 and 3 accepted, 4 released, and 5 in flight until its session ended.
 AFTER_COTERIE: Acquired = [(4, 5, 3)]
+# As a Kafka reads it that leaves neighbours apart where a state between them is overtaken.
+APART: dict[str, Acquired] = {"4.3.0": [(4, 4, 3), (5, 5, 3)]}
 # After a killed Kafka: 1 was released, acquired again and in flight, 3 to 5 were in flight for the first time.
 AFTER_KILLED_KAFKA: Acquired = [(1, 1, 2), (3, 5, 1)]
 # And after a killed coterie: it has 1 accepted; 3 was released, acquired again and in flight, as 4 and 5.
@@ -152,15 +154,9 @@ async def _again(
     now = await visit.described()
     wrong = [f"{api}: {wanted[api]} before, {now[api]} after" for api in wanted if now[api] != wanted[api]]
     acquired = await visit.fetched(member, 0)
-    if list(_each(acquired)) != list(_each(delivered)):
+    if acquired != delivered:
         wrong.append(f"delivered {acquired} instead of {delivered}")
     return wrong, visit
-
-
-def _each(acquired: Acquired) -> Iterator[tuple[int, int]]:
-    """The records with their delivery counts: into how many ranges they are divided is not compared."""
-    for first, last, count in acquired:
-        yield from ((offset, count) for offset in range(first, last + 1))
 
 
 async def _second(address: Address, version: str, wanted: dict[str, Tree]) -> tuple[list[str], dict[str, Tree]]:
@@ -214,7 +210,7 @@ def there_and_back(version: str, folder: Path, *, killed: bool = False) -> Itera
         (ours.kill if killed else ours.stop)()
         yield f"coterie takes over Kafka's share and streams groups{how}", "; ".join(wrong)
         kafka.start()
-        wanted = AFTER_KILLED_COTERIE if killed else AFTER_COTERIE
+        wanted = AFTER_KILLED_COTERIE if killed else APART.get(version, AFTER_COTERIE)
         yield f"Kafka takes them over again{how}", "; ".join(asyncio.run(_third(kafka.address, version, left, wanted)))
     finally:
         ours.stop()

@@ -7,7 +7,8 @@ counts the higher state, since both only rise (Kafka's PersisterStateBatchCombin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 from coterie.wire.messages.stored.share_group_state import StateBatch
@@ -40,25 +41,30 @@ def to_wire(batches: Iterable[DeliveryBatch]) -> list[StateBatch]:
 def combined(
     before: Iterable[DeliveryBatch], added: Iterable[DeliveryBatch], start_offset: int
 ) -> tuple[DeliveryBatch, ...]:
-    """Batches without overlap, from the start offset on; -1: from any offset on. Neighbours with the same delivery become one
-    batch, unless a batch between them was only found to be covered after the first of them was passed, as in Kafka."""
-    waiting = _pruned([*before, *added], start_offset)
+    """Batches without overlap, from the start offset on; -1: from any offset on. Neighbours with the same delivery are one
+    batch. A batch that ends before it begins is left out beside others."""
+    waiting = sorted(_pruned([*before, *added], start_offset))
     if len(waiting) < 2:
         return tuple(waiting)
-    heapify(waiting)
-    passed: list[DeliveryBatch] = []
-    earlier = heappop(waiting)
-    while waiting:
-        later = heappop(waiting)
-        is_next = earlier.last_offset + 1 == later.first_offset
-        if later.first_offset <= earlier.last_offset or (is_next and earlier.delivery == later.delivery):
-            for part in _merged(earlier, later):
-                heappush(waiting, part)
-            earlier = heappop(waiting)
-        else:
-            passed.append(earlier)
-            earlier = later
-    return (*passed, earlier)
+    bounds = sorted({bound for b in waiting for bound in (b.first_offset, b.last_offset + 1)})
+    active: list[
+        tuple[int, int, int]
+    ] = []  # delivery count and state, negated, and last offset: the highest comes first
+    result: list[DeliveryBatch] = []
+    begun = 0
+    for first, end in pairwise(bounds):
+        while begun < len(waiting) and waiting[begun].first_offset == first:
+            batch = waiting[begun]
+            heappush(active, (-batch.delivery_count, -batch.delivery_state, batch.last_offset))
+            begun += 1
+        while active and active[0][2] < first:
+            heappop(active)
+        if active:
+            part = DeliveryBatch(first, end - 1, -active[0][0], -active[0][1])
+            if result and result[-1].last_offset + 1 == first and result[-1].delivery == part.delivery:
+                part = part._replace(first_offset=result.pop().first_offset)
+            result.append(part)
+    return tuple(result)
 
 
 def _pruned(batches: list[DeliveryBatch], start_offset: int) -> list[DeliveryBatch]:
@@ -67,18 +73,3 @@ def _pruned(batches: list[DeliveryBatch], start_offset: int) -> list[DeliveryBat
     return [
         b._replace(first_offset=max(b.first_offset, start_offset)) for b in batches if b.last_offset >= start_offset
     ]
-
-
-def _merged(earlier: DeliveryBatch, later: DeliveryBatch) -> list[DeliveryBatch]:
-    """What two batches come to that overlap, or follow each other with the same delivery."""
-    if later.delivery == earlier.delivery:
-        return [earlier._replace(last_offset=max(earlier.last_offset, later.last_offset))]
-    if later.delivery < earlier.delivery:
-        rest = later._replace(first_offset=earlier.last_offset + 1)
-        return [earlier, rest] if later.last_offset > earlier.last_offset else [earlier]
-    parts = [later]
-    if earlier.first_offset < later.first_offset:
-        parts.append(earlier._replace(last_offset=later.first_offset - 1))
-        if earlier.last_offset > later.last_offset:
-            parts.append(earlier._replace(first_offset=later.last_offset + 1))
-    return parts
