@@ -59,7 +59,7 @@ LIMITS = (
     Limit(
         f"bytes of requests larger than {SMALL_REQUEST_BYTES:,} that are being received, of all connections",
         "queued.max.request.bytes",
-        beyond="further ones wait in their sockets; small ones do not count",
+        beyond=f"further ones wait in their sockets, but for {SMALL_REQUEST_BYTES:,} bytes of each; small ones do not count",
         kafka="the same; small ones count",
     ),
     Limit(

@@ -12,6 +12,7 @@ LARGE_BYTES = 64 * 1024
 class _Buffer(threading.local):
     def __init__(self) -> None:
         self.view = memoryview(bytearray(RECEIVE_BYTES))
+        self.beginning = self.view[:LARGE_BYTES]
 
 
 _buffer = _Buffer()
@@ -26,6 +27,10 @@ class Receiver(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._received = _buffer.view
+
+    def read_less(self) -> None:
+        """At most LARGE_BYTES at a time: what one read brings is in memory before anybody can count it."""
+        self._received = _buffer.beginning
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._received

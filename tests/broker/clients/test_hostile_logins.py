@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import ssl
 from pathlib import Path
@@ -131,6 +132,37 @@ def test_a_first_record_that_is_not_whole_takes_no_memory_of_openssl(tmp_path: P
         connection.data_received(whole[at : at + 1])
     world.run_until(world.now_ms + 100)
     assert transport.written[0][0] == 22  # the server's part of the handshake
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"])
+def test_the_memory_of_a_closed_connection_is_free_at_once(protocol: str, tmp_path: Path) -> None:
+    """Not when Python next looks for cycles: until then 7,000 of 10,000 half-open connections kept OpenSSL's 20 KiB each."""
+    certificates, listener, world = Certificates(tmp_path), Listener(protocol, "", 1, protocol), World(1)
+    broker = FramesBroker(world)
+    first = hello(certificates) if listener.has_tls else FRAMES[0]
+    gc.collect()
+    gc.disable()
+    try:
+        before = connections_in_memory()
+        connection: Any = AcceptedConnection(broker, listener)
+        if listener.has_tls:
+            connection = TlsConnection(
+                broker, ListenerTls(BrokerSettings(certificates.settings()), listener), connection
+            )
+        connection.connection_made(FakeTransport())
+        connection.data_received(first)
+        world.run_until(world.now_ms + 100)
+        assert connections_in_memory() > before
+        connection.connection_lost(None)
+        world.run_until(world.now_ms + 100)
+        del connection
+        assert connections_in_memory() == before
+    finally:
+        gc.enable()
+
+
+def connections_in_memory() -> int:
+    return sum(isinstance(one, AcceptedConnection | TlsConnection | ssl.SSLObject) for one in gc.get_objects())
 
 
 async def test_random_and_cut_off_handshakes_of_tls(tmp_path: Path) -> None:

@@ -9,21 +9,27 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.connections import accepted_connection, open_connections
-from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.connections.accepted_connection import SMALL_REQUEST_BYTES, AcceptedConnection
+from coterie.broker.connections.listener_tls import ListenerTls
+from coterie.broker.connections.tls_connection import TlsConnection
 from coterie.broker.groups import deadline_timer
 from coterie.broker.handlers.services import Services
 from coterie.broker.process.log_lines import LINES_PER_SECOND, LogLines
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.listeners import Listener
+from coterie.laboratory.world import World
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
+from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request
@@ -33,7 +39,10 @@ from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, Fetch
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.awaiting import LoopClock, quiet, until
+from tests.broker.connections.test_listeners import Certificates
 from tests.broker.connections.test_server import Client
+from tests.fake_transport import FakeTransport
+from tests.frames_broker import FramesBroker
 
 BATCH_BYTES = 900_000
 API_VERSIONS, METADATA = 18, 3
@@ -313,6 +322,52 @@ async def test_memory_of_a_request_is_given_back_when_its_connection_ends() -> N
         whole = await at.connect()
         whole.writer.write(frame)
         await whole.frame()
+
+
+class PausingTransport(FakeTransport):
+    is_paused = False
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_request_without_memory_takes_that_of_a_small_one(is_busy: bool) -> None:
+    """A hundred clients send half of a request of 600,000 bytes each, as fast as they are read. ``is_busy``: each connection
+    waits for its turn at first."""
+    world = World(1)
+    broker = FramesBroker(world, queued_max_request_bytes="1000000")
+    half = encode_request(7, "large", produce(600_000), 9)[:300_000]
+    pairs = [(AcceptedConnection(broker), PausingTransport()) for _ in range(100)]
+    left = dict.fromkeys(range(100), half)
+    most = 0
+    for connection, transport in pairs:
+        connection.connection_made(transport)
+    for poll in range(10):
+        if is_busy and poll < 5:
+            broker.turns.spend(1.0)
+        for number, (connection, transport) in enumerate(pairs):
+            if left[number] and not transport.is_paused:
+                buffer = connection.get_buffer(-1)
+                piece, left[number] = left[number][: len(buffer)], left[number][len(buffer) :]
+                buffer[: len(piece)] = piece
+                connection.buffer_updated(len(piece))
+        most = max(most, sum(len(connection._frames) for connection, _ in pairs))
+        if poll > 3:
+            world.run_until(world.now_ms + 100)  # turns
+    assert most == 2 * 300_000 + 98 * SMALL_REQUEST_BYTES
+    assert sum(not transport.is_paused for _, transport in pairs) == 2
+
+
+def test_tls_reads_no_more_than_a_small_request_at_once_where_memory_has_a_bound(tmp_path: Path) -> None:
+    certificates, listener = Certificates(tmp_path), Listener("SSL", "", 1, "SSL")
+    tls = ListenerTls(BrokerSettings(certificates.settings()), listener)
+    for bound, size in (("1000000", SMALL_REQUEST_BYTES), ("-1", RECEIVE_BYTES)):
+        broker = FramesBroker(World(1), queued_max_request_bytes=bound)
+        assert len(TlsConnection(broker, tls, AcceptedConnection(broker, listener)).get_buffer(-1)) == size
 
 
 def test_request_memory_wakes_in_order() -> None:

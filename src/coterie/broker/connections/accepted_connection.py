@@ -64,6 +64,8 @@ class AcceptedConnection(Receiver):
 
     def __init__(self, broker: Owner, listener: Listener = PLAINTEXT_LISTENER) -> None:
         super().__init__()
+        if broker.request_memory.has_limit:
+            self.read_less()
         self._broker = broker
         self.connection = ClientConnection("", listener=listener)
         self._frames = RequestFrames(broker.max_request_bytes)
@@ -105,6 +107,8 @@ class AcceptedConnection(Receiver):
         self._memory.close()
         self._requests.close()
         self._frames.clear()
+        if self.connection.authentication is not None:
+            self.connection.authentication.changed = lambda: None  # else each of the two refers to the other
         if self.connection.on_closed is not None:
             self.connection.on_closed(self.connection)
 
@@ -128,7 +132,10 @@ class AcceptedConnection(Receiver):
         if is_next and turns.spent_s <= MAX_TURN_S and frames.is_one(data):
             took_s = self._take_request(data)
         else:
-            if not frames.add(data) or self._in_line:
+            if not frames.add(data):
+                return
+            if self._in_line:
+                self._update_reading()
                 return
             if turns.spent_s > MAX_TURN_S:
                 self._wait_for_turn()
@@ -244,7 +251,7 @@ class AcceptedConnection(Receiver):
 
     def _update_reading(self) -> None:
         """Reads from the socket only while the client reads its responses, not too many requests wait, and there is memory."""
-        behind = (self._in_line or self._frame_waits) and len(self._frames) > READ_AHEAD_BYTES
+        behind = (self._in_line or self._frame_waits) and len(self._frames) >= READ_AHEAD_BYTES
         stop = behind or self._peer_slow or self._is_muted or self._memory.lacking or self._requests.is_full
         if stop != self._paused and not self._transport.is_closing() and not self._ended:
             self._paused = stop

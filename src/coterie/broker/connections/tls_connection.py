@@ -17,6 +17,7 @@ from coterie.authentication.principal import USER, Principal
 from coterie.broker.connections.listener_tls import ListenerTls
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import Turns
 from coterie.runtime.receiver import Receiver
 
@@ -45,6 +46,7 @@ class TlsOwner(Protocol):
 
     turns: Turns
     log_lines: LogLines
+    request_memory: RequestMemory
 
 
 class TlsConnection(Receiver):
@@ -66,6 +68,8 @@ class TlsConnection(Receiver):
 
     def __init__(self, owner: TlsOwner, settings: ListenerTls, inner: Inner) -> None:
         super().__init__()
+        if owner.request_memory.has_limit:
+            self.read_less()
         self._owner, self._inner = owner, inner
         self._settings = settings
         self._hello = b""  # a part of the first record

@@ -15,7 +15,8 @@ class RequestMemory:
     the largest is never refused for good; requests that get none wait, in the order of their arrival."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._left = _UNLIMITED_BYTES if limit_bytes < 0 else limit_bytes
+        self.has_limit = limit_bytes >= 0
+        self._left = limit_bytes if self.has_limit else _UNLIMITED_BYTES
         self._waiting: dict[object, Callable[[], None]] = {}
 
     @property
