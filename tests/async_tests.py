@@ -1,5 +1,6 @@
 """A test that is a coroutine function runs in an event loop of its own; it may stand still for `LIMIT_S`. One marked
-`virtual_time` runs in the virtual time of `tests/awaiting`."""
+`virtual_time` runs in the virtual time of `tests/awaiting`, one with the fixture `coterie_world`, or with one that has a
+``world``, in that world."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from coterie.testing.simulated import SimulatedWorld
 from tests.awaiting import run_in_virtual_time
 
 LIMIT_S = 240  # a test that hangs ends with the lines in which it waits
+WORLD_LIMIT_S = 1_200.0  # of virtual time
 _bounds: list[asyncio.Timeout] = []
 AsyncTest = Callable[..., Awaitable[None]]
 
@@ -33,11 +36,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = inspect.signature(pyfuncitem.obj).parameters
-    test = _bounded(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
-    if pyfuncitem.get_closest_marker("virtual_time"):
-        run_in_virtual_time(test)
+    given = {name: pyfuncitem.funcargs[name] for name in arguments}
+    worlds = (getattr(value, "world", value) for value in given.values())
+    world = next((each for each in worlds if isinstance(each, SimulatedWorld)), None)
+    if world is not None:
+        world.run(pyfuncitem.obj(**given), WORLD_LIMIT_S)
+    elif pyfuncitem.get_closest_marker("virtual_time"):
+        run_in_virtual_time(_bounded(pyfuncitem.obj(**given)))
     else:
-        asyncio.run(test)
+        asyncio.run(_bounded(pyfuncitem.obj(**given)))
     return True
 
 

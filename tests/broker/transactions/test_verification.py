@@ -31,8 +31,8 @@ from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.broker.world_connections import REQUEST_S, connections
 
-REQUEST_S = 30.0
 LATER = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -109,9 +109,7 @@ class AnyBroker:
         await self._ask(DescribeTransactionsRequest(["x"]), 0, code_of)
 
 
-async def requested(broker: WorldBroker) -> AnyBroker:
-    addresses = [address.rsplit(":", 1) for address in broker.bootstrap_servers.split(",")]
-    return AnyBroker([await Connection.connect(host, int(port), "test", REQUEST_S) for host, port in addresses])
+in_a_cluster = pytest.mark.parametrize("world_broker", [2], indirect=True)
 
 
 @pytest.fixture(params=[1, 2], ids=["alone", "in a cluster"])
@@ -122,72 +120,59 @@ def world_broker(request: pytest.FixtureRequest) -> Any:
         yield broker
 
 
-def test_what_is_open_in_the_log_is_not_verified_again(world_broker: WorldBroker) -> None:
+async def test_what_is_open_in_the_log_is_not_verified_again(world_broker: WorldBroker) -> None:
     """Under whatever transactional id: the group's own coordinator decides about the offsets."""
-
-    async def story() -> None:
-        brokers = await requested(world_broker)
-        producer = await brokers.begin()
-        assert await brokers.produce("other", producer, 1) == ErrorCode.NONE
-        assert await brokers.commit("other", producer, 1) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert await brokers.commit("other", producer, -1) == ErrorCode.NONE
-
-    world_broker.world.run(story())
+    brokers = AnyBroker(await connections(world_broker))
+    producer = await brokers.begin()
+    assert await brokers.produce("other", producer, 1) == ErrorCode.NONE
+    assert await brokers.commit("other", producer, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await brokers.commit("other", producer, -1) == ErrorCode.NONE
 
 
-def test_an_epoch_below_the_logs_own_is_refused_before_the_coordinator_is_asked(world_broker: WorldBroker) -> None:
+async def test_an_epoch_below_the_logs_own_is_refused_before_the_coordinator_is_asked(
+    world_broker: WorldBroker,
+) -> None:
     """Also under an id that the coordinator does not know."""
-
-    async def story() -> None:
-        brokers = await requested(world_broker)
-        old = await brokers.begin()
-        await brokers.abort(old)
-        new = await brokers.begin()
-        assert new == (old[0], old[1] + 1)
-        for transactional_id in ("x", "other"):
-            assert await brokers.produce(transactional_id, old, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
-            assert await brokers.commit(transactional_id, old, -1) == ErrorCode.INVALID_PRODUCER_EPOCH
-
-    world_broker.world.run(story())
+    brokers = AnyBroker(await connections(world_broker))
+    old = await brokers.begin()
+    await brokers.abort(old)
+    new = await brokers.begin()
+    assert new == (old[0], old[1] + 1)
+    for transactional_id in ("x", "other"):
+        assert await brokers.produce(transactional_id, old, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await brokers.commit(transactional_id, old, -1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_what_the_log_does_not_have_open_is_verified(world_broker: WorldBroker) -> None:
-    async def story() -> None:
-        brokers = await requested(world_broker)
-        producer = await brokers.begin()
-        await brokers.abort(producer)
-        assert await brokers.produce("other", producer, 1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        assert await brokers.commit("other", producer, -1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-    world_broker.world.run(story())
+async def test_what_the_log_does_not_have_open_is_verified(world_broker: WorldBroker) -> None:
+    brokers = AnyBroker(await connections(world_broker))
+    producer = await brokers.begin()
+    await brokers.abort(producer)
+    assert await brokers.produce("other", producer, 1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await brokers.commit("other", producer, -1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_too_few_replicas_in_sync_are_refused_before_a_transaction_that_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
+@in_a_cluster
+async def test_too_few_replicas_in_sync_are_refused_before_a_transaction_that_has_ended(
+    world_broker: WorldBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log, which knows of the end, is asked last (Partition.appendRecordsToLeader of Kafka 4.3)."""
 
     def ended(*given: object) -> None:
         raise Refusal(ErrorCode.INVALID_TXN_STATE)
 
-    async def story(broker: WorldBroker) -> None:
-        brokers = await requested(broker)
-        producer = await brokers.begin()
-        monkeypatch.setattr(verified_requests, "check_guard", ended)
-        assert await brokers.produce("x", producer, 1) == ErrorCode.INVALID_TXN_STATE
-        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-            await admin.incremental_alter_configs("t", {"min.insync.replicas": "3"})
-        await asyncio.sleep(1)  # until the leader has read it
-        assert await brokers.produce("x", producer, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
-
-    with simulate(seed=1) as world:
-        broker = world.broker(brokers=2)
-        broker.create_topic("t", 1)
-        world.run(story(broker))
+    brokers = AnyBroker(await connections(world_broker))
+    producer = await brokers.begin()
+    monkeypatch.setattr(verified_requests, "check_guard", ended)
+    assert await brokers.produce("x", producer, 1) == ErrorCode.INVALID_TXN_STATE
+    async with Admin({"bootstrap.servers": world_broker.bootstrap_servers}) as admin:
+        await admin.incremental_alter_configs("t", {"min.insync.replicas": "3"})
+    await asyncio.sleep(1)  # until the leader has read it
+    assert await brokers.produce("x", producer, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_offsets_of_a_transaction_that_has_ended_are_refused_by_the_group_first_and_by_the_log_last(
-    monkeypatch: pytest.MonkeyPatch,
+@in_a_cluster
+async def test_offsets_of_a_transaction_that_has_ended_are_refused_by_the_group_first_and_by_the_log_last(
+    world_broker: WorldBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The coordinator's shard decides before the append, whose log knows of the end (CoordinatorRuntime and
     CoordinatorPartitionWriter.append of Kafka 4.3; of Kafka 3 the replicas come before the log too)."""
@@ -195,19 +180,13 @@ def test_offsets_of_a_transaction_that_has_ended_are_refused_by_the_group_first_
     def ended(*given: object) -> None:
         raise Refusal(ErrorCode.INVALID_TXN_STATE)
 
-    async def story(broker: WorldBroker) -> None:
-        brokers = await requested(broker)
-        producer = await brokers.add()
-        monkeypatch.setattr(verified_requests, "check_guard", ended)
-        assert await brokers.commit("x", producer, -1) == ErrorCode.INVALID_TXN_STATE
-        assert await brokers.commit("x", producer, 1) == ErrorCode.ILLEGAL_GENERATION
-        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-            await admin.incremental_alter_configs("__consumer_offsets", {"min.insync.replicas": "3"})
-        await asyncio.sleep(1)  # until the leader has read it
-        with pytest.raises(TimeoutError):  # COORDINATOR_NOT_AVAILABLE, again and again
-            await asyncio.wait_for(brokers.commit("x", producer, -1), 5)
-
-    with simulate(seed=1) as world:
-        broker = world.broker(brokers=2)
-        broker.create_topic("t", 1)
-        world.run(story(broker))
+    brokers = AnyBroker(await connections(world_broker))
+    producer = await brokers.add()
+    monkeypatch.setattr(verified_requests, "check_guard", ended)
+    assert await brokers.commit("x", producer, -1) == ErrorCode.INVALID_TXN_STATE
+    assert await brokers.commit("x", producer, 1) == ErrorCode.ILLEGAL_GENERATION
+    async with Admin({"bootstrap.servers": world_broker.bootstrap_servers}) as admin:
+        await admin.incremental_alter_configs("__consumer_offsets", {"min.insync.replicas": "3"})
+    await asyncio.sleep(1)  # until the leader has read it
+    with pytest.raises(TimeoutError):  # COORDINATOR_NOT_AVAILABLE, again and again
+        await asyncio.wait_for(brokers.commit("x", producer, -1), 5)

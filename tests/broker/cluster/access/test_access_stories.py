@@ -87,56 +87,48 @@ async def polled_for_ever(consumer: Consumer[bytes, bytes]) -> None:
         await consumer.poll(500)
 
 
-def test_a_password_is_rotated_while_its_group_works(coterie_world: SimulatedWorld) -> None:
+async def test_a_password_is_rotated_while_its_group_works(coterie_world: SimulatedWorld) -> None:
     """Open connections stay; a login by the password before is refused at each broker, also at one that starts then."""
-
-    async def story() -> None:
-        async with working(coterie_world, MAY_READ_THE_GROUP, MAY_READ_THE_TOPIC) as work:
+    async with working(coterie_world, MAY_READ_THE_GROUP, MAY_READ_THE_TOPIC) as work:
+        await work.write()
+        async with work.consumer("first") as consumer:
+            await work.read_all(consumer)
+            await work.admin.add_user("alice", SCRAM, "second")
+            await asyncio.sleep(KNOWN_S)
             await work.write()
-            async with work.consumer("first") as consumer:
-                await work.read_all(consumer)
-                await work.admin.add_user("alice", SCRAM, "second")
-                await asyncio.sleep(KNOWN_S)
-                await work.write()
-                await work.read_all(consumer)
-            await work.cluster.brokers[3].kill()
-            await work.cluster.brokers[3].start()
-            await work.write()
-            async with work.consumer("second") as consumer:
-                await work.read_all(consumer)
-            for broker in work.cluster.brokers.values():
-                alone = {"bootstrap.servers": f"{broker.host}:{broker.port}"}
-                async with UsersAdmin(work.alice("second") | alone) as alice:
-                    assert await alice.describe_cluster()
-                async with UsersAdmin(work.alice("first") | alone) as alice:
-                    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
-                        await alice.describe_cluster()
-
-    coterie_world.run(story(), 1_200)
+            await work.read_all(consumer)
+        await work.cluster.brokers[3].kill()
+        await work.cluster.brokers[3].start()
+        await work.write()
+        async with work.consumer("second") as consumer:
+            await work.read_all(consumer)
+        for broker in work.cluster.brokers.values():
+            alone = {"bootstrap.servers": f"{broker.host}:{broker.port}"}
+            async with UsersAdmin(work.alice("second") | alone) as alice:
+                assert await alice.describe_cluster()
+            async with UsersAdmin(work.alice("first") | alone) as alice:
+                with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+                    await alice.describe_cluster()
 
 
 @pytest.mark.parametrize(
     ("taken", "error"),
     [(MAY_READ_THE_GROUP, "GROUP_AUTHORIZATION_FAILED"), (MAY_READ_THE_TOPIC, "TOPIC_AUTHORIZATION_FAILED")],
 )
-def test_a_right_is_taken_and_given_again_while_the_group_works(
+async def test_a_right_is_taken_and_given_again_while_the_group_works(
     coterie_world: SimulatedWorld, taken: Acl, error: str
 ) -> None:
     """The consumer has the error; the next one resumes where the group was, without a record lost or read twice."""
-
-    async def story() -> None:
-        async with working(coterie_world, MAY_READ_THE_GROUP, MAY_READ_THE_TOPIC) as work:
+    async with working(coterie_world, MAY_READ_THE_GROUP, MAY_READ_THE_TOPIC) as work:
+        await work.write()
+        async with work.consumer("first") as consumer:
+            await work.read_all(consumer)
+            wanted = AclFilter(taken.resource_type, taken.name)
+            assert await work.admin.delete_acls([wanted]) == [taken]
             await work.write()
-            async with work.consumer("first") as consumer:
-                await work.read_all(consumer)
-                wanted = AclFilter(taken.resource_type, taken.name)
-                assert await work.admin.delete_acls([wanted]) == [taken]
-                await work.write()
-                with pytest.raises(AuthorizationError, match=error):
-                    await polled_for_ever(consumer)
-            await work.admin.create_acls([taken])
-            await asyncio.sleep(KNOWN_S)
-            async with work.consumer("first") as consumer:
-                await work.read_all(consumer)
-
-    coterie_world.run(story(), 1_200)
+            with pytest.raises(AuthorizationError, match=error):
+                await polled_for_ever(consumer)
+        await work.admin.create_acls([taken])
+        await asyncio.sleep(KNOWN_S)
+        async with work.consumer("first") as consumer:
+            await work.read_all(consumer)

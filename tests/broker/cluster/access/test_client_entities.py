@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -37,8 +37,8 @@ from coterie.wire.messages.settings.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from coterie.zookeeper.operations import Create, Read, Write, Znode
+from tests.broker.world_connections import REQUEST_S, connections
 
-REQUEST_S = 30.0
 PRODUCED, PERCENT, CREATED = "producer_byte_rate", "request_percentage", "connection_creation_rate"
 ALICE, ANYBODY = (("user", "alice"),), (("user", None),)
 HER_APP, APP, HOST = (("client-id", "a/b"), ("user", "alice")), (("client-id", "app"),), (("ip", "127.0.0.9"),)
@@ -49,21 +49,12 @@ QUOTAS: dict[Entity, dict[str, float]] = {
     APP: {PERCENT: 75.0},
     HOST: {CREATED: 10.0},
 }
-Story = Callable[[list[Connection]], Awaitable[None]]
 
 
 @pytest.fixture
-def broker() -> Iterator[WorldBroker]:
+def broker(request: pytest.FixtureRequest) -> Iterator[WorldBroker]:
     with simulate(seed=1) as world:
-        yield world.broker(brokers=2)
-
-
-def run(broker: WorldBroker, story: Story) -> None:
-    async def connected() -> None:
-        addresses = [address.rsplit(":", 1) for address in broker.bootstrap_servers.split(",")]
-        await story([await Connection.connect(host, int(port), "test", REQUEST_S) for host, port in addresses])
-
-    broker.world.run(connected())
+        yield world.broker(getattr(request, "param", None), brokers=2)
 
 
 async def alter(one: Connection, changes: dict[Entity, dict[str, float | None]]) -> list[int]:
@@ -95,47 +86,37 @@ def node(broker: WorldBroker, path: str) -> dict[str, str]:
     return dict(json.loads(written.data)["config"])
 
 
-def test_quotas_that_one_broker_sets_every_broker_describes(broker: WorldBroker) -> None:
-    async def story(brokers: list[Connection]) -> None:
-        set_all = {entity: dict[str, float | None](values) for entity, values in QUOTAS.items()}
-        assert await alter(brokers[0], set_all) == [0] * len(QUOTAS)
-        for one in brokers:
-            assert await quotas_of(one) == QUOTAS
-        assert await alter(brokers[1], {ALICE: {PRODUCED: None, PERCENT: 5.0}, APP: {PERCENT: None}}) == [0, 0]
-        for one in brokers:
-            assert await quotas_of(one) == {**{e: v for e, v in QUOTAS.items() if e != APP}, ALICE: {PERCENT: 5.0}}
-
-    run(broker, story)
+async def test_quotas_that_one_broker_sets_every_broker_describes(broker: WorldBroker) -> None:
+    brokers = await connections(broker)
+    set_all = {entity: dict[str, float | None](values) for entity, values in QUOTAS.items()}
+    assert await alter(brokers[0], set_all) == [0] * len(QUOTAS)
+    for one in brokers:
+        assert await quotas_of(one) == QUOTAS
+    assert await alter(brokers[1], {ALICE: {PRODUCED: None, PERCENT: 5.0}, APP: {PERCENT: None}}) == [0, 0]
+    for one in brokers:
+        assert await quotas_of(one) == {**{e: v for e, v in QUOTAS.items() if e != APP}, ALICE: {PERCENT: 5.0}}
     assert node(broker, "users/alice") == {PERCENT: "5.0"}
     assert node(broker, "users/alice/clients/a%2Fb") == {PRODUCED: "1"}
     assert node(broker, "users/<default>") == {PERCENT: "12.5"}
     assert node(broker, "ips/127.0.0.9") == {CREATED: "10"}
 
 
-def test_a_quota_that_cannot_be_is_refused_and_the_others_are_set(broker: WorldBroker) -> None:
-    async def story(brokers: list[Connection]) -> None:
-        codes = await alter(brokers[0], {ALICE: {PRODUCED: -1.0}, APP: {PERCENT: 75.0}})
-        assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
-        assert await quotas_of(brokers[1]) == {APP: {PERCENT: 75.0}}
-
-    run(broker, story)
+async def test_a_quota_that_cannot_be_is_refused_and_the_others_are_set(broker: WorldBroker) -> None:
+    brokers = await connections(broker)
+    codes = await alter(brokers[0], {ALICE: {PRODUCED: -1.0}, APP: {PERCENT: 75.0}})
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert await quotas_of(brokers[1]) == {APP: {PERCENT: 75.0}}
 
 
-def test_an_address_has_no_quota_beside_brokers_of_kafka_2_6() -> None:
-    with simulate(seed=1) as world:
-        broker = world.broker({"inter.broker.protocol.version": "2.6"}, brokers=2)
-
-        async def story(brokers: list[Connection]) -> None:
-            assert await alter(brokers[0], {HOST: {CREATED: 1.0}, APP: {PERCENT: 1.0}}) == [
-                ErrorCode.INVALID_REQUEST,
-                ErrorCode.NONE,
-            ]
-            assert await quotas_of(brokers[1]) == {APP: {PERCENT: 1.0}}
-
-        run(broker, story)
+@pytest.mark.parametrize("broker", [{"inter.broker.protocol.version": "2.6"}], indirect=True)
+async def test_an_address_has_no_quota_beside_brokers_of_kafka_2_6(broker: WorldBroker) -> None:
+    one, other = await connections(broker)
+    codes = await alter(one, {HOST: {CREATED: 1.0}, APP: {PERCENT: 1.0}})
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert await quotas_of(other) == {APP: {PERCENT: 1.0}}
 
 
-def test_credentials_that_one_broker_sets_every_broker_describes(broker: WorldBroker) -> None:
+async def test_credentials_that_one_broker_sets_every_broker_describes(broker: WorldBroker) -> None:
     """Beside the quotas of the user, which has one node for both."""
 
     async def altered(one: Connection, request: AlterUserScramCredentialsRequest) -> list[int]:
@@ -148,37 +129,32 @@ def test_credentials_that_one_broker_sets_every_broker_describes(broker: WorldBr
         )
         return {r.user: [(c.mechanism, c.iterations) for c in r.credential_infos] for r in response.results}
 
-    async def story(brokers: list[Connection]) -> None:
-        first, second = brokers
-        upserted = [ScramCredentialUpsertion("alice", number, 4096, b"salt", b"p" * 32) for number in (1,)]
-        assert await alter(first, {ALICE: {PRODUCED: 5.0}}) == [0]
-        assert await altered(first, AlterUserScramCredentialsRequest([], upserted)) == [0]
-        both = [ScramCredentialUpsertion("alice", 2, 8192, b"salt", b"p" * 64)]
-        assert await altered(second, AlterUserScramCredentialsRequest([], both)) == [0]
-        for one in brokers:
-            assert await described(one) == {"alice": [(1, 4096), (2, 8192)]}
-            assert await quotas_of(one) == {ALICE: {PRODUCED: 5.0}}
-        gone = AlterUserScramCredentialsRequest([ScramCredentialDeletion("alice", 1)])
-        assert await altered(second, gone) == [0]
-        assert await altered(first, gone) == [ErrorCode.RESOURCE_NOT_FOUND]
-        for one in brokers:
-            assert await described(one) == {"alice": [(2, 8192)]}
-
-    run(broker, story)
+    brokers = await connections(broker)
+    first, second = brokers
+    upserted = [ScramCredentialUpsertion("alice", number, 4096, b"salt", b"p" * 32) for number in (1,)]
+    assert await alter(first, {ALICE: {PRODUCED: 5.0}}) == [0]
+    assert await altered(first, AlterUserScramCredentialsRequest([], upserted)) == [0]
+    both = [ScramCredentialUpsertion("alice", 2, 8192, b"salt", b"p" * 64)]
+    assert await altered(second, AlterUserScramCredentialsRequest([], both)) == [0]
+    for one in brokers:
+        assert await described(one) == {"alice": [(1, 4096), (2, 8192)]}
+        assert await quotas_of(one) == {ALICE: {PRODUCED: 5.0}}
+    gone = AlterUserScramCredentialsRequest([ScramCredentialDeletion("alice", 1)])
+    assert await altered(second, gone) == [0]
+    assert await altered(first, gone) == [ErrorCode.RESOURCE_NOT_FOUND]
+    for one in brokers:
+        assert await described(one) == {"alice": [(2, 8192)]}
     kept = node(broker, "users/alice")["SCRAM-SHA-512"]
     assert [part.partition("=")[0] for part in kept.split(",")] == ["salt", "stored_key", "server_key", "iterations"]
 
 
-def test_a_node_that_kafka_wrote_is_described(broker: WorldBroker) -> None:
+async def test_a_node_that_kafka_wrote_is_described(broker: WorldBroker) -> None:
     data = nodes.settings(
         {"consumer_byte_rate": "4096", "SCRAM-SHA-256": "salt=cw==,stored_key=a=,server_key=b=,iterations=4096"}
     )
     broker._cluster.zookeeper.apply(Write("/config/users/bob", data))  # type: ignore[union-attr]
-
-    async def story(brokers: list[Connection]) -> None:
-        assert await quotas_of(brokers[1]) == {(("user", "bob"),): {"consumer_byte_rate": 4096.0}}
-
-    run(broker, story)
+    brokers = await connections(broker)
+    assert await quotas_of(brokers[1]) == {(("user", "bob"),): {"consumer_byte_rate": 4096.0}}
 
 
 ENTITIES: dict[str, dict[str, str]] = {

@@ -75,85 +75,75 @@ async def is_served(connection: Connection) -> bool:
     return bool((await connection.request(MetadataRequest([]), MetadataResponse, TIMEOUT_S)).brokers)
 
 
-def test_a_token_is_a_login_on_every_broker_until_it_ends(coterie_world: SimulatedWorld) -> None:
-    async def story() -> None:
-        cluster = await started(coterie_world)
-        alice = await connected(cluster, 1, "alice", "a-secret")
-        token = await created(alice)
-        own = await by_token(cluster, 1, token.token_id, token.hmac)  # at once
-        await asyncio.sleep(1.0)
-        other = await by_token(cluster, 2, token.token_id, token.hmac)
-        assert await is_served(own)
-        assert await is_served(other)
+async def test_a_token_is_a_login_on_every_broker_until_it_ends(coterie_world: SimulatedWorld) -> None:
+    cluster = await started(coterie_world)
+    alice = await connected(cluster, 1, "alice", "a-secret")
+    token = await created(alice)
+    own = await by_token(cluster, 1, token.token_id, token.hmac)  # at once
+    await asyncio.sleep(1.0)
+    other = await by_token(cluster, 2, token.token_id, token.hmac)
+    assert await is_served(own)
+    assert await is_served(other)
+    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+        await by_token(cluster, 2, token.token_id, b"another")
+    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+        await by_token(cluster, 2, "another", token.hmac)
+    requested = await other.request(
+        CreateDelegationTokenRequest(None, None, [], -1), CreateDelegationTokenResponse, TIMEOUT_S
+    )
+    assert requested.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    node = cluster.zookeeper.apply(Read(f"/delegation_token/tokens/{token.token_id}"))
+    assert isinstance(node, Znode)
+    assert json.loads(node.data)["owner"] == "User%3Aalice"
+    ended = await alice.request(ExpireDelegationTokenRequest(token.hmac, -1), ExpireDelegationTokenResponse, TIMEOUT_S)
+    assert ended.error_code == ErrorCode.NONE
+    await asyncio.sleep(1.0)
+    for number in (1, 2):
         with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
-            await by_token(cluster, 2, token.token_id, b"another")
-        with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
-            await by_token(cluster, 2, "another", token.hmac)
-        requested = await other.request(
-            CreateDelegationTokenRequest(None, None, [], -1), CreateDelegationTokenResponse, TIMEOUT_S
-        )
-        assert requested.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        node = cluster.zookeeper.apply(Read(f"/delegation_token/tokens/{token.token_id}"))
-        assert isinstance(node, Znode)
-        assert json.loads(node.data)["owner"] == "User%3Aalice"
-        ended = await alice.request(
-            ExpireDelegationTokenRequest(token.hmac, -1), ExpireDelegationTokenResponse, TIMEOUT_S
-        )
-        assert ended.error_code == ErrorCode.NONE
-        await asyncio.sleep(1.0)
-        for number in (1, 2):
-            with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
-                await by_token(cluster, number, token.token_id, token.hmac)
-        assert cluster.zookeeper.apply(List("/delegation_token/tokens")) == []
-        await cluster.stop()
-
-    coterie_world.run(story(), 600)
+            await by_token(cluster, number, token.token_id, token.hmac)
+    assert cluster.zookeeper.apply(List("/delegation_token/tokens")) == []
+    await cluster.stop()
 
 
-def test_what_a_kafka_writes_is_a_login(coterie_world: SimulatedWorld) -> None:
+async def test_what_a_kafka_writes_is_a_login(coterie_world: SimulatedWorld) -> None:
     """The JSON of Kafka 2.6's DelegationTokenManager."""
-
-    async def story() -> None:
-        cluster = await started(coterie_world)
-        now_ms = cluster.brokers[1].broker.clock.now_ms()
-        row = {
-            "version": 1,
-            "owner": "User%3Abob",
-            "renewers": ["User%3Aalice"],
-            "issueTimestamp": now_ms,
-            "maxTimestamp": now_ms + 60_000,
-            "expiryTimestamp": now_ms + 60_000,
-            "tokenId": "kafkas",
-        }
-        cluster.zookeeper.apply(Write("/delegation_token/tokens/kafkas", json.dumps(row)))
-        change = Create("/delegation_token/token_changes/token_change_", "kafkas", ephemeral=False, sequential=True)
-        cluster.zookeeper.apply(change)
-        await asyncio.sleep(1.0)
-        hmac = cluster.brokers[1].broker.clients.tokens.limits.hmac_of("kafkas")
-        for number in (1, 2):
-            assert await is_served(await by_token(cluster, number, "kafkas", hmac))
-        await cluster.stop()
-
-    coterie_world.run(story(), 600)
+    cluster = await started(coterie_world)
+    now_ms = cluster.brokers[1].broker.clock.now_ms()
+    row = {
+        "version": 1,
+        "owner": "User%3Abob",
+        "renewers": ["User%3Aalice"],
+        "issueTimestamp": now_ms,
+        "maxTimestamp": now_ms + 60_000,
+        "expiryTimestamp": now_ms + 60_000,
+        "tokenId": "kafkas",
+    }
+    cluster.zookeeper.apply(Write("/delegation_token/tokens/kafkas", json.dumps(row)))
+    change = Create("/delegation_token/token_changes/token_change_", "kafkas", ephemeral=False, sequential=True)
+    cluster.zookeeper.apply(change)
+    await asyncio.sleep(1.0)
+    hmac = cluster.brokers[1].broker.clients.tokens.limits.hmac_of("kafkas")
+    for number in (1, 2):
+        assert await is_served(await by_token(cluster, number, "kafkas", hmac))
+    await cluster.stop()
 
 
-def test_the_end_of_a_token_ends_its_connections_and_the_controller_removes_it(coterie_world: SimulatedWorld) -> None:
-    async def story() -> None:
-        cluster = await started(coterie_world)
-        token = await created(await connected(cluster, 1, "alice", "a-secret"), lifetime_ms=2_000)
-        connection = await by_token(cluster, 1, token.token_id, token.hmac)
-        assert await is_served(connection)
-        await asyncio.sleep(2.5)
-        with pytest.raises(KafkaError):
-            await is_served(connection)
-        with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
-            await by_token(cluster, 2, token.token_id, token.hmac)
-        await asyncio.sleep(10)
-        assert cluster.zookeeper.apply(List("/delegation_token/tokens")) == []
-        assert [cluster.brokers[number].broker.clients.tokens.every() for number in (1, 2)] == [[], []]
-        await cluster.stop()
-
-    coterie_world.run(story(), 600)
+async def test_the_end_of_a_token_ends_its_connections_and_the_controller_removes_it(
+    coterie_world: SimulatedWorld,
+) -> None:
+    cluster = await started(coterie_world)
+    token = await created(await connected(cluster, 1, "alice", "a-secret"), lifetime_ms=2_000)
+    connection = await by_token(cluster, 1, token.token_id, token.hmac)
+    assert await is_served(connection)
+    await asyncio.sleep(2.5)
+    with pytest.raises(KafkaError):
+        await is_served(connection)
+    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+        await by_token(cluster, 2, token.token_id, token.hmac)
+    await asyncio.sleep(10)
+    assert cluster.zookeeper.apply(List("/delegation_token/tokens")) == []
+    assert [cluster.brokers[number].broker.clients.tokens.every() for number in (1, 2)] == [[], []]
+    await cluster.stop()
 
 
 async def test_a_token_is_in_force_here_before_its_notification_comes_back() -> None:

@@ -92,35 +92,32 @@ async def leader_and_isr(cluster: ClusterBrokers, user: str, password: str) -> i
         connection.close()
 
 
-def test_records_are_replicated_and_a_stranger_deposes_nobody(coterie_world: SimulatedWorld) -> None:
-    async def story() -> None:
-        cluster = await started(coterie_world)
-        servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
-        admin_settings = {"bootstrap.servers": servers, **login("broker", "b-secret")}
-        async with Admin(admin_settings) as admin:
-            await admin.create_topic("t", 3)
-            topic, group = AclResourceType.TOPIC, AclResourceType.GROUP
-            read, write = AclOperation.READ, AclOperation.WRITE
-            await admin.create_acls([allowed(topic, "t", read), allowed(topic, "t", write), allowed(group, "g", read)])
-        alice = {"bootstrap.servers": servers, **login("alice", "a-secret")}
-        async with Producer(alice | {"acks": "all", "enable.idempotence": False}) as producer:
-            for number in range(9):
-                await (await producer.send("t", b"%d" % number))
-        values: list[bytes | None] = []
-        async with Consumer(alice | {"group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
-            consumer.subscribe(["t"])
-            while len(values) < 9:
-                values += [r.value for records in (await consumer.poll(1000)).values() for r in records]
-        assert set(values) == {b"%d" % number for number in range(9)}
-        isrs = [set(state.isr) for (name, _), state in cluster.brokers[1].broker.cluster.states.items() if name == "t"]
-        assert isrs == [{1, 2, 3}] * 3
-        assert await leader_and_isr(cluster, "alice", "a-secret") == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        assert await leader_and_isr(cluster, "broker", "b-secret") != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
-            await leader_and_isr(cluster, "mallory", "m")
-        await cluster.stop()
-
-    coterie_world.run(story(), 600)
+async def test_records_are_replicated_and_a_stranger_deposes_nobody(coterie_world: SimulatedWorld) -> None:
+    cluster = await started(coterie_world)
+    servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
+    admin_settings = {"bootstrap.servers": servers, **login("broker", "b-secret")}
+    async with Admin(admin_settings) as admin:
+        await admin.create_topic("t", 3)
+        topic, group = AclResourceType.TOPIC, AclResourceType.GROUP
+        read, write = AclOperation.READ, AclOperation.WRITE
+        await admin.create_acls([allowed(topic, "t", read), allowed(topic, "t", write), allowed(group, "g", read)])
+    alice = {"bootstrap.servers": servers, **login("alice", "a-secret")}
+    async with Producer(alice | {"acks": "all", "enable.idempotence": False}) as producer:
+        for number in range(9):
+            await (await producer.send("t", b"%d" % number))
+    values: list[bytes | None] = []
+    async with Consumer(alice | {"group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe(["t"])
+        while len(values) < 9:
+            values += [r.value for records in (await consumer.poll(1000)).values() for r in records]
+    assert set(values) == {b"%d" % number for number in range(9)}
+    isrs = [set(state.isr) for (name, _), state in cluster.brokers[1].broker.cluster.states.items() if name == "t"]
+    assert isrs == [{1, 2, 3}] * 3
+    assert await leader_and_isr(cluster, "alice", "a-secret") == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert await leader_and_isr(cluster, "broker", "b-secret") != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+        await leader_and_isr(cluster, "mallory", "m")
+    await cluster.stop()
 
 
 @pytest.mark.parametrize(

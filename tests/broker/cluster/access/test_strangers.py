@@ -4,7 +4,7 @@ high controller epoch deposed the leader, and a StopReplica deleted the replica.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +12,7 @@ from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.testing import ErrorCode
 from coterie.testing.simulated import WorldBroker, simulate
+from coterie.text.addresses import parse_address
 from coterie.wire.declaration import Message
 from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from coterie.wire.messages.brokers.leader_and_isr import (
@@ -36,8 +37,8 @@ from coterie.wire.messages.logs.list_offsets import (
 )
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.broker.world_connections import REQUEST_S, connections
 
-REQUEST_S = 30.0
 EPOCH, NOBODY, LATEST = 1000, 9, -1
 _STATE = LeaderAndIsrPartitionState("t", 0, EPOCH, NOBODY, EPOCH, [NOBODY], 0, [1, 2, NOBODY])
 REQUESTS: dict[str, tuple[Message, type[Message], int]] = {
@@ -63,16 +64,10 @@ REQUESTS: dict[str, tuple[Message, type[Message], int]] = {
 }
 
 
-def run(broker: WorldBroker, story: Callable[[Connection], Awaitable[None]]) -> None:
-    async def connected() -> None:
-        await story(await connect(broker))
-
-    broker.world.run(connected())
-
-
-async def connect(broker: WorldBroker) -> Connection:
-    host, port = broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
-    return await Connection.connect(host, int(port), "stranger", REQUEST_S)
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[WorldBroker]:
+    with simulate(seed=1) as world:
+        yield world.broker(getattr(request, "param", None), brokers=2)
 
 
 async def create_topic(connection: Connection) -> None:
@@ -84,51 +79,37 @@ async def create_topic(connection: Connection) -> None:
 
 async def leads(broker: WorldBroker) -> bool:
     """Whether one of the brokers is the leader of t-0."""
-    codes = set()
     request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=LATEST)])])
-    for address in broker.bootstrap_servers.split(","):
-        host, port = address.rsplit(":", 1)
-        connection = await Connection.connect(host, int(port), "reader", REQUEST_S)
-        response = await connection.request(request, ListOffsetsResponse, REQUEST_S)
-        codes |= {partition.error_code for topic in response.topics for partition in topic.partitions}
-    return ErrorCode.NONE in codes
+    responses = [
+        await connection.request(request, ListOffsetsResponse, REQUEST_S) for connection in await connections(broker)
+    ]
+    return any(p.error_code == ErrorCode.NONE for r in responses for topic in r.topics for p in topic.partitions)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_strangers_connection_is_closed(name: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_strangers_connection_is_closed(
+    broker: WorldBroker, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     request, response, version = REQUESTS[name]
-    with simulate(seed=1) as world:
-        broker = world.broker(brokers=2)
-
-        async def story(connection: Connection) -> None:
-            await create_topic(connection)
-            for address in broker.bootstrap_servers.split(","):
-                host, port = address.rsplit(":", 1)
-                to_each = await Connection.connect(host, int(port), "stranger", REQUEST_S)
-                with pytest.raises(KafkaError):
-                    await to_each.request_version(request, response, version, REQUEST_S)
-            await asyncio.sleep(20.0)
-            assert await leads(broker)
-
-        run(broker, story)
+    strangers = await connections(broker, "stranger")
+    await create_topic(strangers[0])
+    for connection in strangers:
+        with pytest.raises(KafkaError):
+            await connection.request_version(request, response, version, REQUEST_S)
+    await asyncio.sleep(20.0)
+    assert await leads(broker)
     assert "where no broker is registered; coterie.inter.broker.addresses may name it" in caplog.text
 
 
-def test_an_address_that_a_setting_names_is_obeyed() -> None:
+@pytest.mark.parametrize("broker", [{"coterie.inter.broker.addresses": "*"}], indirect=True)
+async def test_an_address_that_a_setting_names_is_obeyed(broker: WorldBroker) -> None:
     """As every stranger was: the leader is deposed."""
     request, response, version = REQUESTS["LeaderAndIsr"]
-    with simulate(seed=1) as world:
-        broker = world.broker({"coterie.inter.broker.addresses": "*"}, brokers=2)
-
-        async def story(connection: Connection) -> None:
-            await create_topic(connection)
-            for address in broker.bootstrap_servers.split(","):
-                host, port = address.rsplit(":", 1)
-                to_each = await Connection.connect(host, int(port), "stranger", REQUEST_S)
-                await to_each.request_version(request, response, version, REQUEST_S)
-            assert not await leads(broker)
-
-        run(broker, story)
+    strangers = await connections(broker, "stranger")
+    await create_topic(strangers[0])
+    for connection in strangers:
+        await connection.request_version(request, response, version, REQUEST_S)
+    assert not await leads(broker)
 
 
 def test_replication_and_shutdown_go_on() -> None:
@@ -136,19 +117,14 @@ def test_replication_and_shutdown_go_on() -> None:
         broker = world.broker({"default.replication.factor": 3}, brokers=3)
         broker.create_topic("t", partitions=3)
         broker.stop(1)
-
-        async def story() -> None:
-            await asyncio.sleep(10.0)
-            assert {
-                frozenset(partition.isr_nodes)
-                for topic in (await _metadata(broker)).topics
-                for partition in topic.partitions
-            } == {frozenset({2, 3})}
-
-        world.run(story())
+        world.run(_two_are_in_sync(broker))
 
 
-async def _metadata(broker: WorldBroker) -> MetadataResponse:
-    host, port = broker.bootstrap_servers.split(",")[1].rsplit(":", 1)
-    connection = await Connection.connect(host, int(port), "reader", REQUEST_S)
-    return await connection.request(MetadataRequest([MetadataRequestTopic(name="t")]), MetadataResponse, REQUEST_S)
+async def _two_are_in_sync(broker: WorldBroker) -> None:
+    await asyncio.sleep(10.0)
+    request = MetadataRequest([MetadataRequestTopic(name="t")])
+    address = broker.bootstrap_servers.split(",")[1]
+    connection = await Connection.connect(*parse_address(address), "reader", REQUEST_S)
+    response = await connection.request(request, MetadataResponse, REQUEST_S)
+    isrs = {frozenset(partition.isr_nodes) for topic in response.topics for partition in topic.partitions}
+    assert isrs == {frozenset({2, 3})}
