@@ -19,7 +19,7 @@ class WorldProxy:
     """On the host proxy, in a process of its own."""
 
     def __init__(self, world: SimulatedWorld, broker: WorldBroker) -> None:
-        self.world, self.process = world, world.process("proxy")
+        self.world, self.broker, self.process = world, broker, world.process("proxy")
         upstream = [parse_address(address) for address in broker.bootstrap_servers.split(",")]
 
         self.faults = Faults()
