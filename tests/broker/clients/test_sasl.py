@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,7 @@ from coterie.authentication.scram import credential_of, salted
 from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.clients.users_file import line_of
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.turns import finish
-from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.settings import SettingError
 from coterie.client.connection.connection import Connection
 from coterie.client.connection.handshake import response_type
 from coterie.client.errors import KafkaError
@@ -38,10 +36,15 @@ from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from tests.broker.served_listeners import record_principals, serving
 
-METADATA = 3
 JAAS = 'PlainLoginModule required user_alice="secret" user_bob="word";'
-Use = Callable[[Broker, int], Awaitable[None]]
+
+
+def alice(given: dict[str, object]) -> contextlib.AbstractAsyncContextManager[tuple[Broker, int]]:
+    """A broker with her credentials."""
+    salted_passwords = ((each, salted(each.sasl_name, "secret", b"salt", 4096)) for each in ScramMechanism)
+    return serving(given, *(Credential("alice", each, 4096, b"salt", by) for each, by in salted_passwords))
 
 
 def settings(*mechanisms: str, **more: object) -> dict[str, object]:
@@ -53,34 +56,6 @@ def settings(*mechanisms: str, **more: object) -> dict[str, object]:
         "offsets.topic.num.partitions": "1",
     }
     return own | {name.replace("_", "."): value for name, value in more.items()}
-
-
-def with_broker(given: dict[str, object], use: Use) -> None:
-    async def go() -> None:
-        broker = Broker(BrokerSettings(given))
-        _, port = await broker.start()
-        for mechanism in ScramMechanism:
-            name = mechanism.sasl_name
-            change = Credential("alice", mechanism, 4096, b"salt", salted(name, "secret", b"salt", 4096))
-            finish(broker.clients.scram_credentials.altering([change]))
-        try:
-            await use(broker, port)
-        finally:
-            await broker.stop()
-
-    asyncio.run(go())
-
-
-def record_principals(broker: Broker) -> list[Principal]:
-    principals: list[Principal] = []
-    handler = broker.handlers[METADATA]
-
-    def recording(services: Any, request: Any, call: Call) -> Any:
-        principals.append(call.connection.principal)
-        return handler(services, request, call)
-
-    broker.handlers = {**broker.handlers, METADATA: recording}
-    return principals
 
 
 async def logged_in(port: int, mechanism: str, user: str = "alice", password: str = "secret") -> Connection:
@@ -124,8 +99,8 @@ class Raw:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *HASHES])
-def test_a_login_makes_the_principal(mechanism: str) -> None:
-    async def use(broker: Broker, port: int) -> None:
+async def test_a_login_makes_the_principal(mechanism: str) -> None:
+    async with alice(settings()) as (broker, port):
         principals = record_principals(broker)
         connection = await logged_in(port, mechanism)
         assert (await connection.request(MetadataRequest([]), MetadataResponse, 20)).brokers
@@ -133,14 +108,13 @@ def test_a_login_makes_the_principal(mechanism: str) -> None:
         assert not broker.connections.unauthenticated
         connection.close()
 
-    with_broker(settings(), use)
-
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *HASHES])
-def test_invalid_credentials_have_one_line_and_one_error(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_credentials_have_one_line_and_one_error(
+    mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """testProducerWithAuthenticationFailure and its like: the error of an unknown user is that of a wrong password."""
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(settings()) as (_, port):
         texts = set()
         for user, password in (("alice", "hunter2"), ("nobody", "secret")):
             with pytest.raises(KafkaError) as error:
@@ -150,15 +124,13 @@ def test_invalid_credentials_have_one_line_and_one_error(mechanism: str, caplog:
         assert len(texts) == 1
         connection = await logged_in(port, mechanism)
         connection.close()
-
-    with_broker(settings(), use)
     lines = [record.getMessage() for record in caplog.records]
     assert len([line for line in lines if f"is refused ({mechanism})" in line]) == 2
     assert not any(word in line for line in lines for word in ("hunter2", "secret", "nobody"))
 
 
-def test_before_a_login_nothing_else_is_handled(caplog: pytest.LogCaptureFixture) -> None:
-    async def use(broker: Broker, port: int) -> None:
+async def test_before_a_login_nothing_else_is_handled(caplog: pytest.LogCaptureFixture) -> None:
+    async with alice(settings()) as (_, port):
         raw = await Raw.opened(port)
         assert await raw.request(HeartbeatRequest("g", 1, "m"), 4) is None
         raw = await Raw.opened(port)
@@ -170,27 +142,22 @@ def test_before_a_login_nothing_else_is_handled(caplog: pytest.LogCaptureFixture
         assert (await raw.login()).error_code == ErrorCode.NONE
         assert (await raw.request(MetadataRequest([]), 9)).brokers
         raw.close()
-
-    with_broker(settings(), use)
     assert "a request of 600000 bytes; sasl.server.max.receive.size is 524288" in caplog.text
 
 
-def test_a_mechanism_that_is_not_enabled_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_mechanism_that_is_not_enabled_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     """testMechanismPluggability and testDisabledMechanism: the response has the enabled ones."""
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(settings("SCRAM-SHA-256", "GSSAPI")) as (_, port):
         raw = await Raw.opened(port)
         response = await raw.request(SaslHandshakeRequest("GSSAPI"), 1)
         assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert response.mechanisms == ["SCRAM-SHA-256"]
         assert await raw.request(SaslHandshakeRequest("SCRAM-SHA-256"), 1) is None
-
-    with_broker(settings("SCRAM-SHA-256", "GSSAPI"), use)
     assert caplog.text.count("requests the mechanism 'GSSAPI'") == 1
 
 
-def test_a_failed_login_waits_for_its_response_and_is_the_connections_end() -> None:
-    async def use(broker: Broker, port: int) -> None:
+async def test_a_failed_login_waits_for_its_response_and_is_the_connections_end() -> None:
+    async with alice(settings(connection_failed_authentication_delay_ms="50")) as (_, port):
         raw = await Raw.opened(port)
         began_s = time.monotonic()
         response = await raw.login("wrong")
@@ -198,13 +165,10 @@ def test_a_failed_login_waits_for_its_response_and_is_the_connections_end() -> N
         assert time.monotonic() - began_s >= 0.05
         assert await raw.request(SaslHandshakeRequest("PLAIN"), 1) is None
 
-    with_broker(settings(connection_failed_authentication_delay_ms="50"), use)
 
-
-def test_tokens_without_headers_after_the_first_version_of_the_handshake() -> None:
+async def test_tokens_without_headers_after_the_first_version_of_the_handshake() -> None:
     """testUnauthenticatedApiVersionsRequestOverPlaintextHandshakeVersion0 and its like: clients before Kafka 1.0."""
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(settings()) as (broker, port):
         principals = record_principals(broker)
         raw = await Raw.opened(port)
         assert (await raw.request(SaslHandshakeRequest("PLAIN"), 0)).error_code == ErrorCode.NONE
@@ -216,13 +180,10 @@ def test_tokens_without_headers_after_the_first_version_of_the_handshake() -> No
         assert principals == [Principal("User", "bob")]
         raw.close()
 
-    with_broker(settings(), use)
 
-
-def test_a_session_ends_unless_the_client_logs_in_again() -> None:
+async def test_a_session_ends_unless_the_client_logs_in_again() -> None:
     """KIP-368; testCannotReauthenticateWithDifferentPrincipal, testCannotReauthenticateWithDifferentMechanism."""
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(settings(connections_max_reauth_ms="3600000")) as (broker, port):
         raw = await Raw.opened(port)
         assert (await raw.login()).session_lifetime_ms == 3_600_000
         connection = next(iter(broker.connections)).connection
@@ -245,11 +206,9 @@ def test_a_session_ends_unless_the_client_logs_in_again() -> None:
         state.session_ends_s = broker.loop.time()
         assert await raw.request(MetadataRequest([]), 9) is None
 
-    with_broker(settings(connections_max_reauth_ms="3600000"), use)
-
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_users_of_a_file(tmp_path: Path, mechanism: str) -> None:
+async def test_users_of_a_file(tmp_path: Path, mechanism: str) -> None:
     """Salted, and read again when it changes."""
     file = tmp_path / "users"
 
@@ -259,7 +218,8 @@ def test_users_of_a_file(tmp_path: Path, mechanism: str) -> None:
         file.write_text(f"# users\n{line_of('carol', 'SCRAM-SHA-512', keys)}\n")
         file.chmod(0o600)
 
-    async def use(broker: Broker, port: int) -> None:
+    write("first")
+    async with alice(settings(mechanism, coterie_sasl_users_file=str(file))) as (_, port):
         (await logged_in(port, mechanism, "carol", "first")).close()
         write("second, and longer")
         (await logged_in(port, mechanism, "carol", "second, and longer")).close()
@@ -267,9 +227,6 @@ def test_users_of_a_file(tmp_path: Path, mechanism: str) -> None:
             await logged_in(port, mechanism, "carol", "first")
         file.unlink()
         (await logged_in(port, mechanism, "carol", "second, and longer")).close()
-
-    write("first")
-    with_broker(settings(mechanism, coterie_sasl_users_file=str(file)), use)
 
 
 KEYS = "c2FsdA==$a2V5:a2V5"  # salt, stored key and server key
@@ -285,13 +242,14 @@ KEYS = "c2FsdA==$a2V5:a2V5"  # salt, stored key and server key
         (None, 0, "cannot be read: .*: No such file"),
     ],
 )
-def test_a_file_of_users_that_cannot_be_used(tmp_path: Path, text: str | None, mode: int, sentence: str) -> None:
+async def test_a_file_of_users_that_cannot_be_used(tmp_path: Path, text: str | None, mode: int, sentence: str) -> None:
     file = tmp_path / "users"
     if text is not None:
         file.write_text(text)
         file.chmod(mode)
     with pytest.raises(SettingError, match=sentence) as error:
-        with_broker(settings("PLAIN", coterie_sasl_users_file=str(file)), NotImplemented)
+        async with alice(settings("PLAIN", coterie_sasl_users_file=str(file))):
+            pass
     assert "word" not in str(error.value).replace("password", "")
 
 
@@ -311,9 +269,10 @@ def test_a_file_of_users_that_cannot_be_used(tmp_path: Path, text: str | None, m
         ),
     ],
 )
-def test_a_listener_by_which_nobody_could_log_in(given: dict[str, object], sentence: str) -> None:
+async def test_a_listener_by_which_nobody_could_log_in(given: dict[str, object], sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
-        with_broker(settings() | given, NotImplemented)
+        async with alice(settings() | given):
+            pass
 
 
 # -- tokens -------------------------------------------------------------------------------------------------------------
@@ -355,7 +314,7 @@ async def bearer_login(port: int, token: str) -> Any:
     return response
 
 
-def test_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     other, issuer = Issuer(tmp_path), Issuer(tmp_path)  # the file has the keys of the second
     now_s = int(time.time())
     unsigned = (
@@ -373,8 +332,7 @@ def test_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         unsigned: "the token is not signed by one of the keys",
         "a.b.c": "the token is not signed by one of the keys",
     }
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(issuer.settings()) as (_, port):
         response = await bearer_login(port, issuer.token())
         assert response.error_code == ErrorCode.NONE
         assert 0 < response.session_lifetime_ms <= 3_600_000
@@ -383,38 +341,30 @@ def test_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
             assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
             assert reason in (response.error_message or "")
             assert token not in (response.error_message or "")
-
-    with_broker(issuer.settings(), use)
     assert caplog.text.count("is refused (OAUTHBEARER)") == len(wrong)
 
 
-def test_a_refused_token_that_is_not_acknowledged_has_its_line(
+async def test_a_refused_token_that_is_not_acknowledged_has_its_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """franz-go ends the connection at the error of RFC 7628, kafkajs goes on as if it had logged in."""
     issuer = Issuer(tmp_path)
     token = issuer.token(exp=int(time.time()) - 60)
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(issuer.settings()) as (_, port):
         raw = await Raw.opened(port)
         await raw.request(SaslHandshakeRequest("OAUTHBEARER"), 1)
         response = await raw.request(SaslAuthenticateRequest(f"n,,\x01auth=Bearer {token}\x01\x01".encode()), 2)
         assert response.auth_bytes
         assert await raw.request(MetadataRequest([]), 12) is None
         raw.close()
-
-    with_broker(issuer.settings(), use)
     lines = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert lines == [
         "a connection from /127.0.0.1 is refused (OAUTHBEARER): authentication failed: the token has expired"
     ]
 
 
-def test_tokens_without_a_signature_if_asked_for() -> None:
+async def test_tokens_without_a_signature_if_asked_for() -> None:
     parts = [json.dumps({"alg": "none"}), json.dumps({"sub": "alice", "exp": int(time.time()) + 60})]
     token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts) + "."
-
-    async def use(broker: Broker, port: int) -> None:
+    async with alice(settings("OAUTHBEARER", coterie_sasl_oauthbearer_unsecured_enable="true")) as (_, port):
         assert (await bearer_login(port, token)).error_code == ErrorCode.NONE
-
-    with_broker(settings("OAUTHBEARER", coterie_sasl_oauthbearer_unsecured_enable="true"), use)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509 import load_pem_x509_certificate
 
 from coterie.authentication.principal import ANONYMOUS, Principal
-from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
-from coterie.broker.requests.calls import Call
-from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.settings import SettingError
 from coterie.broker.settings.listeners import Listener
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
@@ -27,10 +24,9 @@ from coterie.laboratory.world import World
 from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from tests.broker.served_listeners import record_principals, serving
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
-
-METADATA = 3
 
 
 class Certificates:
@@ -63,21 +59,6 @@ def certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
 
 
-Use = Callable[[Broker, int], Awaitable[None]]
-
-
-def with_broker(settings: dict[str, object], use: Use) -> None:
-    async def go() -> None:
-        broker = Broker(BrokerSettings(settings | {"offsets.topic.num.partitions": "1"}))
-        _, port = await broker.start()
-        try:
-            await use(broker, port)
-        finally:
-            await broker.stop()
-
-    asyncio.run(go())
-
-
 async def connected(port: int, security: Security | None = None) -> Connection:
     return await Connection.connect("127.0.0.1", port, "c", 20, security or Security())
 
@@ -89,28 +70,14 @@ async def metadata_works(port: int, security: Security) -> None:
     assert [broker.port for broker in response.brokers] == [port]
 
 
-def record_principals(broker: Broker) -> list[Principal]:
-    """The principals of requests for metadata from now on."""
-    principals: list[Principal] = []
-    handler = broker.handlers[METADATA]
-
-    def recording(services: Any, request: Any, call: Call) -> Any:
-        principals.append(call.connection.principal)
-        return handler(services, request, call)
-
-    broker.handlers = {**broker.handlers, METADATA: recording}
-    return principals
-
-
-def test_each_listener_advertises_its_own_address() -> None:
+async def test_each_listener_advertises_its_own_address() -> None:
     """Metadata, FindCoordinator and DescribeCluster alike."""
     given: dict[str, object] = {
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "advertised.listeners": "INSIDE://inside:1,OUTSIDE://outside:2",
     }
-
-    async def use(broker: Broker, port: int) -> None:
+    async with serving(given) as (broker, _):
         ports = [listener.port for listener in broker.listeners]
         assert str(broker.settings["listeners"]) == given["listeners"]
         for number, address in zip(ports, [("inside", 1), ("outside", 2), ("127.0.0.1", ports[2])], strict=True):
@@ -127,18 +94,14 @@ def test_each_listener_advertises_its_own_address() -> None:
             assert [(node.host, node.port) for node in nodes] == [address] * 3
             connection.close()
 
-    with_broker(given, use)
-
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_tls_with_pem_files(certificates: Certificates, version: str) -> None:
-    with_broker(
-        certificates.settings(ssl_enabled_protocols=version),
-        lambda broker, port: metadata_works(port, certificates.security()),
-    )
+async def test_tls_with_pem_files(certificates: Certificates, version: str) -> None:
+    async with serving(certificates.settings(ssl_enabled_protocols=version)) as (_, port):
+        await metadata_works(port, certificates.security())
 
 
-def test_tls_with_pem_texts(certificates: Certificates) -> None:
+async def test_tls_with_pem_texts(certificates: Certificates) -> None:
     text = certificates.broker.read_text()
     key, chain = text[: text.index("-----BEGIN CERT")], text[text.index("-----BEGIN CERT") :]
     given: dict[str, object] = {
@@ -146,56 +109,47 @@ def test_tls_with_pem_texts(certificates: Certificates) -> None:
         "listener.name.ssl.ssl.keystore.key": key,
         "listener.name.ssl.ssl.keystore.certificate.chain": chain,
     }
-    with_broker(given, lambda broker, port: metadata_works(port, certificates.security()))
+    async with serving(given) as (_, port):
+        await metadata_works(port, certificates.security())
 
 
-def test_tls_with_a_pkcs12_file(certificates: Certificates) -> None:
+async def test_tls_with_a_pkcs12_file(certificates: Certificates) -> None:
     pem = certificates.broker.read_bytes()
     key: Any = load_pem_private_key(pem, None)
     data = pkcs12.serialize_key_and_certificates(
         b"broker", key, load_pem_x509_certificate(pem), None, BestAvailableEncryption(b"secret")
     )
     certificates.broker.write_bytes(data)
-    with_broker(
-        certificates.settings(ssl_keystore_password="secret"),
-        lambda broker, port: metadata_works(port, certificates.security()),
-    )
+    async with serving(certificates.settings(ssl_keystore_password="secret")) as (_, port):
+        await metadata_works(port, certificates.security())
     with pytest.raises(SettingError, match="neither PEM nor PKCS12, or its password is another one") as error:
-        with_broker(certificates.settings(ssl_keystore_password="hunter2"), NotImplemented)
+        async with serving(certificates.settings(ssl_keystore_password="hunter2")):
+            pass
     assert "hunter2" not in str(error.value)
 
 
-def test_a_clients_certificate_names_its_principal(certificates: Certificates) -> None:
+async def test_a_clients_certificate_names_its_principal(certificates: Certificates) -> None:
     given = certificates.settings(ssl_client_auth="requested", ssl_truststore_location=str(certificates.ca))
-
-    async def use(broker: Broker, port: int) -> None:
+    async with serving(given) as (broker, port):
         principals = record_principals(broker)
         await metadata_works(port, certificates.security())
         await metadata_works(port, certificates.security(with_client=True))
         assert principals[0] == ANONYMOUS
         assert principals[1].text.startswith("User:CN=alice,OU=")
         assert principals[1].text.endswith(",O=example")
-
-    with_broker(given, use)
     rules = "RULE:^CN=([^,]+),.*$/$1/U"
-
-    async def use_rules(broker: Broker, port: int) -> None:
+    async with serving(given | {"ssl.principal.mapping.rules": rules}) as (broker, port):
         principals = record_principals(broker)
         await metadata_works(port, certificates.security(with_client=True))
         assert principals == [Principal("User", "ALICE")]
 
-    with_broker(given | {"ssl.principal.mapping.rules": rules}, use_rules)
 
-
-def test_a_certificate_can_be_required(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_certificate_can_be_required(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
     given = certificates.settings(ssl_client_auth="required", ssl_truststore_location=str(certificates.ca))
-
-    async def use(broker: Broker, port: int) -> None:
+    async with serving(given) as (_, port):
         with pytest.raises(KafkaError):
             await metadata_works(port, certificates.security())
         await metadata_works(port, certificates.security(with_client=True))
-
-    with_broker(given, use)
     lines = [record.getMessage() for record in caplog.records if "TLS" in record.getMessage()]
     assert len(lines) == 1
     assert "closing the connection from /127.0.0.1: its TLS failed:" in lines[0]
@@ -209,12 +163,11 @@ async def served_serial(port: int, certificates: Certificates) -> str:
     return serial
 
 
-def test_a_store_is_read_again_when_its_file_changes(
+async def test_a_store_is_read_again_when_its_file_changes(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Connections that are open go on; a file that cannot be used changes nothing, and has one line."""
-
-    async def use(broker: Broker, port: int) -> None:
+    async with serving(certificates.settings()) as (_, port):
         first = await served_serial(port, certificates)
         earlier = await connected(port, certificates.security())
         certificates.renew()
@@ -225,8 +178,6 @@ def test_a_store_is_read_again_when_its_file_changes(
         assert await served_serial(port, certificates) == second
         assert (await earlier.request(MetadataRequest([]), MetadataResponse, 20)).brokers
         earlier.close()
-
-    with_broker(certificates.settings(), use)
     assert caplog.text.count("the listener SSL keeps its certificates") == 1
 
 
@@ -238,46 +189,43 @@ def test_a_store_is_read_again_when_its_file_changes(
         ("ssl.client.auth", "required", "needs listener.name.ssl.ssl.truststore.location"),
     ],
 )
-def test_what_a_listener_with_tls_lacks(certificates: Certificates, name: str, value: str, sentence: str) -> None:
+async def test_what_a_listener_with_tls_lacks(certificates: Certificates, name: str, value: str, sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
-        with_broker(certificates.settings() | {name: value}, NotImplemented)
+        async with serving(certificates.settings() | {name: value}):
+            pass
 
 
-def test_a_jks_file_is_named(certificates: Certificates) -> None:
+async def test_a_jks_file_is_named(certificates: Certificates) -> None:
     certificates.broker.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     with pytest.raises(SettingError, match="is a JKS file; make a PKCS12 file of it: keytool -importkeystore"):
-        with_broker(certificates.settings(), NotImplemented)
+        async with serving(certificates.settings()):
+            pass
 
 
-def test_bytes_without_tls_end_their_connection_alone(
+async def test_bytes_without_tls_end_their_connection_alone(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def use(broker: Broker, port: int) -> None:
+    async with serving(certificates.settings()) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         async with asyncio.timeout(20):
             assert await reader.read() is not None
         writer.close()
         await metadata_works(port, certificates.security())
-
-    with_broker(certificates.settings(), use)
     assert caplog.text.count("its TLS failed") == 1
 
 
-def test_a_client_that_refuses_the_certificate_has_a_line(
+async def test_a_client_that_refuses_the_certificate_has_a_line(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     """asyncio's client closes its connection without an alert."""
-
-    async def use(broker: Broker, port: int) -> None:
+    async with serving(certificates.settings()) as (broker, port):
         context = ssl.create_default_context()  # which does not know the authority
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", port, ssl=context)
         async with asyncio.timeout(20):
             while len(broker.connections):
                 await asyncio.sleep(0)
-
-    with_broker(certificates.settings(), use)
     assert caplog.text.count("its TLS failed: ") == 1
 
 
@@ -313,8 +261,9 @@ def test_after_the_handshake_there_is_no_such_end() -> None:
         ("PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", "must have one listener"),
     ],
 )
-def test_a_broker_of_a_cluster_has_one_listener(certificates: Certificates, listeners: str, message: str) -> None:
+async def test_a_broker_of_a_cluster_has_one_listener(certificates: Certificates, listeners: str, message: str) -> None:
     """It would register an address that the others cannot use, and hand it to clients of the other listener."""
     given = {"listeners": listeners, "zookeeper.connect": "127.0.0.1:1", "broker.id": "1"}
     with pytest.raises(SettingError, match=message):
-        with_broker(certificates.settings() | given, NotImplemented)
+        async with serving(certificates.settings() | given):
+            pass
