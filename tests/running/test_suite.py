@@ -19,7 +19,7 @@ def test_the_files_with_spark_are_one_scope() -> None:
         == scope_of("tests/pipeline/spark/test_spark_modes.py")
         == "spark"
     )
-    assert scope_of("tests/test_cli.py") == "tests/test_cli.py"
+    assert scope_of("tests/cli/test_command_line.py") == "tests/cli/test_command_line.py"
 
 
 def test_the_files_of_the_longest_scope_are_first() -> None:

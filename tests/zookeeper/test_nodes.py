@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coterie.zookeeper import paths
 from coterie.zookeeper.assignment import share, threads_by_topic, threads_of
 from coterie.zookeeper.operations import Corrupt
-from tests.hostile_json import DEEP, documents
+from tests.text.hostile_json import DEEP, documents
 
 names = st.text("abcxyz019._-", min_size=1, max_size=8)
 times_ms = st.integers(0, 2**53)

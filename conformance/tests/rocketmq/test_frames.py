@@ -18,7 +18,7 @@ from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.remoting import ONEWAY_FLAG, RemotingCommand, encode
 from coterie_conformance.rocketmq import frames, message_requests
 from coterie_conformance.rocketmq.frames import FrameError, StoredMessage, decode, read_messages
-from tests.hostile_json import DEEP, documents
+from tests.text.hostile_json import DEEP, documents
 
 NUMBERS = st.integers(-(2**31), 2**31 - 1)
 commands = st.builds(

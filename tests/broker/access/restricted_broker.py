@@ -16,7 +16,7 @@ from coterie.laboratory.world import World
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
-from tests.frames_broker import FramesBroker
+from tests.broker.frames_broker import FramesBroker
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZATION_ERRORS = {

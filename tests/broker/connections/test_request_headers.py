@@ -18,8 +18,8 @@ from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.fake_transport import FakeTransport
-from tests.frames_broker import FramesBroker
+from tests.broker.fake_transport import FakeTransport
+from tests.broker.frames_broker import FramesBroker
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 

@@ -17,7 +17,7 @@ from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from tests.async_tests import AsyncTest, run_by
 from tests.awaiting import quiet
-from tests.fake_transport import FakeTransport
+from tests.broker.fake_transport import FakeTransport
 
 
 class Served:

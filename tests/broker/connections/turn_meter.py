@@ -32,7 +32,7 @@ from coterie.runtime.allocator import collect_seldom
 from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
-from tests.fake_transport import FakeTransport
+from tests.broker.fake_transport import FakeTransport
 
 
 class _Timer:

@@ -19,8 +19,8 @@ from coterie.wire import apis
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.fake_transport import FakeTransport
-from tests.frames_broker import FramesBroker
+from tests.broker.fake_transport import FakeTransport
+from tests.broker.frames_broker import FramesBroker
 
 EVERY = {**APIS, **CLUSTER_APIS}
 HEARTBEAT, VERSION = 12, 4

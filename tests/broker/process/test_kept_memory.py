@@ -26,8 +26,8 @@ from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitResponse,
 )
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
-from tests.fake_transport import FakeTransport
-from tests.frames_broker import FramesBroker
+from tests.broker.fake_transport import FakeTransport
+from tests.broker.frames_broker import FramesBroker
 
 JOIN, SYNC, HEARTBEAT, COMMIT = 3, 3, 4, 8
 MEMBER_BYTES = 2_300

@@ -29,7 +29,7 @@ from coterie.wire.messages.share.share_acknowledge import (
 )
 from coterie.wire.messages.share.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.frames_broker import FramesBroker
+from tests.broker.frames_broker import FramesBroker
 
 Responded = Callable[[Any], None]
 

@@ -21,7 +21,7 @@ from coterie.wire.messages.share.initialize_share_group_state import Initialized
 from coterie.wire.messages.share.read_share_group_state import ReadStatePartition
 from coterie.wire.messages.share.write_share_group_state import WrittenPartitionState
 from coterie.wire.messages.stored.share_group_state import StateBatch
-from tests.world_scheduler import WorldScheduler
+from tests.broker.world_scheduler import WorldScheduler
 
 TOPIC, COUNT, ME = bytes(range(16)), 4, 1
 _ROWS: dict[str, Callable[[int], Any]] = {

@@ -19,7 +19,7 @@ from coterie.client import TopicPartition
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
-from tests.hostile_json import DEEP, values
+from tests.text.hostile_json import DEEP, values
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -15,7 +15,7 @@ from coterie.replication.states import PartitionState, ReplicationConfig, TopicP
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from tests.broker.cluster.harness import ORDERS, MemoryStorage
-from tests.world_scheduler import WorldScheduler
+from tests.broker.world_scheduler import WorldScheduler
 
 LEADER, FOLLOWER, OTHER = 0, 1, 2
 SECOND: TopicPartition = ("orders", 1)

@@ -14,7 +14,7 @@ from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.laboratory.world import World
 from coterie.log.files.filesystem import MemoryFileSystem
-from tests.world_scheduler import VirtualClock, WorldScheduler
+from tests.broker.world_scheduler import VirtualClock, WorldScheduler
 
 
 class FramesBroker(BrokerNode):
