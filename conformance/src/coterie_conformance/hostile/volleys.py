@@ -25,7 +25,7 @@ from coterie_conformance.fuzzing.target import mutated
 from coterie_conformance.hostile.attack import Address
 from coterie_conformance.hostile.target import PASSWORD, USER
 
-AT_ONCE = 96  # connections
+AT_ONCE = 192  # connections: most wait for a request that waits
 FRAMES = 40  # that a connection sends in one piece
 POOL = 20_000  # frames
 MUTATED = 0.05  # of the frames of the pool
