@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.records.encoding import encode_batch
+from coterie.zookeeper.operations import Delete, ZooKeeperError
 from coterie_conformance.cli.compare import compare
-from coterie_conformance.cluster import judge, mixed
+from coterie_conformance.cluster import judge, mixed, secure_checks
 from coterie_conformance.cluster.controller_checks import steps
 from coterie_conformance.cluster.java_load import operation_of
 from coterie_conformance.cluster.judge import (
@@ -260,3 +261,53 @@ def test_the_part_prints_what_was_judged(monkeypatch: pytest.MonkeyPatch) -> Non
     (result,) = json.loads(done.stdout)
     assert (result["failed"], result["cluster"]["checks"]["coterie leads"]) == (1, True)
     assert result["cluster"]["migration"]["longest_s"] == {AT_REST: 0.3, "broker 1 leaves": 3.8}
+
+
+def test_the_checks_of_a_secured_cluster_go_on_after_a_wrong_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wrong(cluster: object) -> str:
+        return "alice may write"
+
+    async def late(cluster: object) -> str:
+        raise NotInTime("not within 180 s: all know each other")
+
+    async def right(cluster: object) -> str:
+        return ""
+
+    monkeypatch.setattr(judge, "secure_cluster", lambda folder: nullcontext(folder))
+    monkeypatch.setattr(judge, "SECURE_CHECKS", {"refuses": wrong, "joins": late, "replicates": right})
+    reported: list[tuple[str, str]] = []
+    of = ClusterJudge(tmp_path, lambda name, wrong: reported.append((name, wrong)))
+    asyncio.run(of.secured())
+    expected = {"refuses": "alice may write", "joins": "not within 180 s: all know each other", "replicates": ""}
+    assert dict(reported) == expected
+
+
+class OpenZooKeeper:
+    """A session to which everything is allowed, or nothing."""
+
+    def __init__(self, error: ZooKeeperError | None) -> None:
+        self._error = error
+
+    def apply(self, operation: object) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("error", "wrong"),
+    [
+        (ZooKeeperError("NoAuthError: "), ""),
+        (None, "Delete(path='/controller') is done"),
+        (ZooKeeperError("ConnectionLoss"), "Delete(path='/controller'): ConnectionLoss"),
+    ],
+)
+def test_a_zookeeper_that_lets_a_stranger_in_is_wrong(
+    error: ZooKeeperError | None, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secure_checks, "connect", lambda *_: None)
+    monkeypatch.setattr(secure_checks, "ZooKeeperSession", lambda *_: OpenZooKeeper(error))
+    assert secure_checks._done_by_a_stranger("127.0.0.1:1", (Delete("/controller"),)) == wrong

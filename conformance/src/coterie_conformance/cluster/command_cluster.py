@@ -26,7 +26,7 @@ class CommandCluster(ZooKeeperView):
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        super().__init__(f"{HOST}:{self._state()['zookeeper_port']}")
+        super().__init__(zookeeper_address(data))
 
     def _state(self) -> dict[str, Any]:
         kept: dict[str, Any] = json.loads((self._data / STATE).read_text("utf-8"))
@@ -50,15 +50,32 @@ class CommandCluster(ZooKeeperView):
         start(self._data)
 
 
-def start(data: Path, *words: str) -> None:
-    """`coterie cluster start`, returns once each broker knows all of them. Raises CannotRun."""
-    _run("start", "--data", str(data), "--detach", *words)
+def zookeeper_address(data: Path) -> str:
+    """HOST:PORT, of the cluster in a folder."""
+    return f"{HOST}:{json.loads((data / STATE).read_text('utf-8'))['zookeeper_port']}"
 
 
-def _run(*words: str) -> None:
+def start(data: Path, *words: str, environment: Mapping[str, str] | None = None) -> None:
+    """`coterie cluster start`, returns once each broker knows all of them. ``environment``: added to the judge's own. Raises
+    CannotRun."""
+    _run("start", "--data", str(data), "--detach", *words, environment=environment)
+
+
+def stop(data: Path) -> None:
+    """Raises CannotRun."""
+    _run("stop", "--data", str(data))
+
+
+def _run(*words: str, environment: Mapping[str, str] | None = None) -> None:
     try:
         done = subprocess.run(
-            [*COMMAND, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            [*COMMAND, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+            env=os.environ | dict(environment or {}),
         )
     except subprocess.TimeoutExpired as error:
         raise CannotRun(f"coterie cluster {words[0]} has not ended after {LIMIT_S:g} s") from error
@@ -79,4 +96,4 @@ def command_cluster(data: Path, brokers: int, settings: Mapping[str, str]) -> It
         finally:
             cluster.close()
     finally:
-        _run("stop", "--data", str(data))
+        stop(data)

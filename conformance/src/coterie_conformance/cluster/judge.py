@@ -28,6 +28,8 @@ from coterie_conformance.cluster.replication_checks import (
     old_leader_truncates,
     restarted_follower_equal,
 )
+from coterie_conformance.cluster.secure_checks import SECURE_CHECKS
+from coterie_conformance.cluster.secure_cluster import secure_cluster
 from coterie_conformance.cluster.strikes import StrikeReport, Strikes
 from coterie_conformance.servers.kafka import CannotRun
 from coterie_conformance.tools.run import JavaTools
@@ -121,6 +123,12 @@ class ClusterJudge:
         finally:
             tools.close()
 
+    async def secured(self) -> None:
+        """Access, TLS and SASL. Raises CannotRun where coterie's processes do not start."""
+        with secure_cluster(self._folder / "secured") as cluster:
+            for name, work in SECURE_CHECKS.items():
+                await self.check(name, work(cluster))
+
     async def strikes(self, count: int, seed: int) -> None:
         """kill -9 and pauses under load."""
 
@@ -164,6 +172,7 @@ def judge(folder: Path, strikes: int, seed: int, report: Callable[[str, str], No
         of = ClusterJudge(folder, report)
         await of.replication()
         await of.migration()
+        await of.secured()
         await of.strikes(strikes, seed)
         return of.judgement
 

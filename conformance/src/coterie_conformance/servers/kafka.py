@@ -146,7 +146,7 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
 class KafkaBroker:
     """A real broker, with the ZooKeeper that an older version needs, on an address that stays the same over restarts. Where
     ``settings`` name zookeeper.connect, it is that one, which others may share. ``cpus`` binds its processes to those cores;
-    ``heap`` as Java's -Xmx. Raises CannotRun."""
+    ``heap`` as Java's -Xmx, ``options``: further ones of its JVM. Raises CannotRun."""
 
     def __init__(
         self,
@@ -157,10 +157,12 @@ class KafkaBroker:
         heap: str = "1g",
         *,
         cluster_id: str = "",
+        options: tuple[str, ...] = (),
     ) -> None:
         jars(version)
         folder.mkdir(parents=True, exist_ok=True)
         self.version, self.folder, self._cpus, self._heap = version, folder, cpus, heap
+        self._options = (MARKERS_IN_LOG, *options)
         self._has_own_zookeeper = on_zookeeper(version) and "zookeeper.connect" not in (settings or {})
         self.address = "127.0.0.1", free_port()
         self._log, self._config = folder / "kafka.log", folder / "server.properties"
@@ -196,7 +198,7 @@ class KafkaBroker:
             self._start_zookeeper()
         elif not on_zookeeper(self.version) and not (self.folder / "data" / "meta.properties").exists():
             self._format()
-        command = java(self.version, "kafka.Kafka", str(self._config), options=(MARKERS_IN_LOG,), heap=self._heap)
+        command = java(self.version, "kafka.Kafka", str(self._config), options=self._options, heap=self._heap)
         self._broker = [self._run(command)]
         wait_for_port(self.address[1], self._broker, self._log)
         _wait_for_response(self.address, self._log)
