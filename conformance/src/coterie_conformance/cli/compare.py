@@ -34,7 +34,7 @@ PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "strikes": ("cluster",),
     "minutes": ("cluster-clients",),
     "clients": ("cluster-clients",),
-    "is_alone": ("cluster-clients",),
+    "is_alone": ("cluster-clients", "hostile"),
     "results": ("certify-client",),
     "brokers": ("requests", "consumer-groups", "everything", "tools", "clients", "members"),
 }
@@ -76,7 +76,7 @@ Examples:
   coterie-conformance compare --part everything --kafka 4.4.0 --api '*Share*' --api 'Streams*' --questions 20000
   coterie-conformance compare --part cli --kafka 0.11.0.3
   coterie-conformance compare --part zookeeper --part rocketmq
-  coterie-conformance compare --part hostile
+  coterie-conformance compare --part hostile --alone
   coterie-conformance compare --part cluster --strikes 10
   coterie-conformance compare --part cluster-clients --minutes 5
   coterie-conformance compare --part requests --part everything --brokers 3
@@ -142,7 +142,7 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     type=click.Choice(CLIENT_NAMES),
     help="Of the part cluster-clients: only this client; may be given again.",
 )
-@click.option("--alone", "is_alone", is_flag=True, help="Of the part cluster-clients: without Apache Kafka beside.")
+@click.option("--alone", "is_alone", is_flag=True, help="Of cluster-clients and hostile: without Apache Kafka.")
 @click.option(
     "--brokers",
     type=IntegerRange(1, 3),

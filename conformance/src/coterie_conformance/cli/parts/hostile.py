@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
+from coterie_conformance.cli.parts.options import PartOptions
 from coterie_conformance.servers.kafka import CannotRun
 
 if TYPE_CHECKING:
@@ -17,15 +17,18 @@ CANNOT_RUN_EXIT = 3
 _HEADERS = ("ATTACK", "AMOUNT", "SECONDS", "WORST HEARTBEAT", "MEMORY", "DESCRIPTORS", "TRACEBACKS", "LOG", "ANSWERS")
 
 
-def hostile_part(folder: Path, seed: int, results: list[dict[str, Any]], as_json: bool) -> int:
+def hostile_part(options: PartOptions, results: list[dict[str, Any]]) -> int:
     """Adds the outcomes to ``results``; the exit code that they call for: Kafka's outcomes count for nothing in it."""
     from coterie_conformance.hostile.run import as_figures, run_hostile, run_hostile_on_kafka
 
+    folder, seed, as_json = options.folder / "hostile", options.seed, options.as_json
     ours = run_hostile(folder / "coterie", seed, _report)
     results.append({"hostile": "coterie", "attacks": as_figures(ours)})
     if not as_json:
         _show("coterie", ours)
     exit_code = 1 if any(outcome.wrong for outcome in ours) else 0
+    if options.is_alone:
+        return exit_code
     try:
         theirs = run_hostile_on_kafka(KAFKA_VERSION, folder / "kafka", seed, _report)
     except CannotRun as reason:

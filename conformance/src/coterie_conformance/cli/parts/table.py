@@ -314,10 +314,6 @@ def _rocketmq(options: PartOptions, results: list[Figures]) -> int:
     return rocketmq_part(options.folder, options.seed, results, options.as_json)
 
 
-def _hostile(options: PartOptions, results: list[Figures]) -> int:
-    return hostile_part(options.folder / "hostile", options.seed, results, options.as_json)
-
-
 def _write_format_check(check: FormatCheck) -> None:
     write_line(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
 
@@ -384,7 +380,7 @@ OTHER_PARTS: dict[str, Callable[[PartOptions, list[Figures]], int]] = {
     "spark": _spark,
     "zookeeper": _zookeeper,
     "rocketmq": _rocketmq,
-    "hostile": _hostile,
+    "hostile": hostile_part,
     "certify-client": certify_client_part,
     "languages": lambda options, results: languages_part(options.folder / "languages", results),
 }
