@@ -163,7 +163,7 @@ def _hour(value: datetime.datetime) -> str:
 
 def check_group(watch: Any) -> list[Check]:
     """The static member's restart caused no rebalance, and Spark's group caught up."""
-    replaced = [line for line in watch.journal if line.group == "crew" and line.event == "member_replaced"]
+    replaced = watch.replaced()
     quiet = bool(replaced) and all(line.state_from == line.state_to == "Stable" for line in replaced)
     lag = watch.last_lag("delays")
     return [

@@ -207,7 +207,8 @@ class Demo:
     async def _restart_static(self) -> None:
         await self.processes.stop(STATIC)
         self._happened(f"{STATIC}, a static member, is stopped")
-        await self._join(STATIC, "is back within its session timeout: no rebalance is due", static=True)
+        await self._join(STATIC, "is started again within its session timeout: no rebalance is due", static=True)
+        await self._until(lambda: bool(self.watch.replaced()), f"{STATIC} is back")
 
     async def _kill_coordinator(self, cluster: ClusterWatch) -> None:
         await self._until(lambda: cluster.coordinator is not None, "the coordinator of crew is known")

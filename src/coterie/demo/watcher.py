@@ -42,6 +42,10 @@ class Watch:
     def rebalances(self, group: str = "crew") -> list[JournalLine]:
         return [line for line in self.journal if line.group == group and line.event in ("stable", "empty")]
 
+    def replaced(self) -> list[JournalLine]:
+        """Where a static member of crew came back under another member id."""
+        return [line for line in self.journal if line.group == "crew" and line.event == "member_replaced"]
+
     def last_lag(self, group: str) -> int | None:
         return self.samples[-1].lags.get(group) if self.samples else None
 
