@@ -1,4 +1,4 @@
-"""One request with many items holds nobody up: each array of each API, by its declaration, with 500 and 4,000 items."""
+"""One request with many items holds nobody up: each array of each API, by its declaration, with 1,000 and 8,000 items."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.broker.connections.array_requests import ArrayOfApi, every_array
 from tests.broker.connections.turn_meter import MeteredBroker, metered_broker
 
 LONGEST_S = 0.100  # of the processor, for which a bystander waits
-FEW, MANY = 500, 4_000
+FEW, MANY = 1_000, 8_000
 FEW_EXISTING, MANY_EXISTING = 250, 2_000  # of topics or partitions that exist: each has files
 ENOUGH_S = 0.050  # less is not compared
 OF_EXISTING = [of for of in every_array() if of.names_existing]

@@ -379,6 +379,15 @@ async def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
         assert "9.2 s" in words, "for how long it paused"
 
 
+async def test_a_group_that_is_not_known_yet_is_called_so_until_it_is() -> None:
+    feed = feed_of()
+    async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
+        await page.wait_for_selector("#verdict:has-text('Nothing is known of this group yet')", timeout=PATIENCE_MS)
+        feed.explanations["crew"] = explanation("crew")
+        await page.wait_for_selector("#members .tall .row", timeout=PATIENCE_MS)
+        assert "Nothing is known" not in await page.inner_text("#verdict")
+
+
 @pytest.mark.parametrize("path", ["/console", "/console/groups/crew"])
 async def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
     path: str, monkeypatch: pytest.MonkeyPatch

@@ -253,3 +253,17 @@ async def test_a_page_that_was_open_before_its_group_begins_with_the_group(tmp_p
         await page.keyboard.press("m")  # what is shown, in the address
         begin, end = map(int, (await page.evaluate("location.hash")).strip("#").split("-")[:2])
         assert abs(BEGIN_MS + by_ms - begin) < (end - begin) * 0.05, "no empty minutes before it"
+
+
+@pytest.mark.parametrize("members", [(), ("dora",)], ids=["nobody", "one"])
+async def test_a_history_that_begins_again_with_fewer_owners_and_lanes_is_drawn(
+    members: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What a journal has forgotten: the page is sent what is left of it, and must not draw the names of before."""
+    left = timeline_of(lines(1, 2, members)) if members else Timeline("crew")
+    async with report(tmp_path, timeline_of(lines())) as page:
+        await page.evaluate(f"left => {VIEW}.replace(left)", left.document(str))
+        await page.evaluate("() => new Promise(requestAnimationFrame)")
+        legend = await page.locator(".timeline-legend button").all_inner_texts()
+        assert legend == list(members)
+        assert await page.evaluate(f"{VIEW}.shown.length") == 2 * len(members)

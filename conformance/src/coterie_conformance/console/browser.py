@@ -66,7 +66,7 @@ async def opened(browser: Browser, url: str, path: str, **context: Any) -> Async
         complaints.watch(page, url)
         await page.goto(url + path)
         yield page
-        assert not complaints.seen
+        assert not complaints.seen, complaints.seen
     finally:
         await made.close()
 

@@ -7,7 +7,7 @@ import { whyOf } from "./timeline_words.js";
 
 const parts = new GroupParts();
 const root = document.getElementById("group");
-const LINES_SHOWN = 200;
+const LINES_SHOWN = 200, KNOWN_WITHIN_MS = 1000;
 let timeline = null;
 let explanation = null;
 offerPrediction();
@@ -18,6 +18,7 @@ function mount(document_) {
   if (location.hash.length > 1) timeline.show(location.hash.slice(1));
   if (explanation) timeline.explain(explanation);
 }
+setTimeout(() => { if (!explanation) document.getElementById("verdict").textContent = text("group.unknown"); }, KNOWN_WITHIN_MS);
 addEventListener("hashchange", () => timeline?.show(location.hash.slice(1)));
 
 function lineRow(line) {

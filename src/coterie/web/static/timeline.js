@@ -69,7 +69,8 @@ class TimelineView {
   replace(document) {
     const moment = this.follows && this.selected < 0 || this.model.isEmpty ? null : this.moment;
     this.model.replace(document);
-    this.selected = -1;
+    this.selected = this.highlighted = -1;
+    this.legendKey = null; // as many owners may be others
     this.fit();
     this.recent();
     if (moment === null) this.refresh(); else this.show(moment);
@@ -223,7 +224,7 @@ class TimelineView {
   }
 
   rows() {
-    const { model } = this, all = this.byMember ? model.owners.map((_, owner) => owner) : model.order ?? [];
+    const { model } = this, all = this.byMember ? model.owners.map((_, owner) => owner) : model.order;
     const name = (row) => this.byMember ? model.owners[row] : model.laneName(row);
     return this.filter === "" ? all : all.filter((row) => name(row).toLowerCase().includes(this.filter.toLowerCase()));
   }
@@ -252,13 +253,13 @@ class TimelineView {
     const key = `${model.owners.length} ${this.highlighted} ${model.isWhole} ${isOfConsumers}`;
     if (this.legendKey === key) return;
     this.legendKey = key;
-    const owners = model.names?.of.slice(0, LEGEND_SHOWN).map((name, owner) => {
+    const owners = model.names.of.slice(0, LEGEND_SHOWN).map((name, owner) => {
       const chip = button(name, () => { this.highlighted = this.highlighted === owner ? -1 : owner; this.refresh(); });
       chip.prepend(element("i", `swatch owner-${owner % PALETTE_SIZE} pattern-${Math.floor(owner / PALETTE_SIZE) % 4}`));
       chip.setAttribute("aria-pressed", String(this.highlighted === owner));
       chip.title = model.owners[owner].slice(0, 300);
       return chip;
-    }) ?? [];
+    });
     const more = model.owners.length - owners.length;
     const kinds = ["unowned", "dead", "phase-0", "phase-1"].map((name) => {
       const text = this.t(isOfConsumers && name.startsWith("phase") ? `consumer-${name}` : name);

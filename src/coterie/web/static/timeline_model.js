@@ -16,7 +16,7 @@ export class TimelineModel {
   replace(document) {
     Object.assign(this, {
       group: document.group, isEmpty: document.begin_ms === 0, beginMs: document.begin_ms || Date.now(), endMs: document.end_ms, isLive: document.is_live,
-      isWhole: document.is_whole, lanes: [], owners: [], owned: [], unowned: [], waiting: [], rebalances: [], moments: [],
+      isWhole: document.is_whole, lanes: [], order: [], owners: [], names: shortNames([]), owned: [], unowned: [], waiting: [], rebalances: [], moments: [],
       spells: [], // by lane: its spells of ownership, in order
     });
     this.append({
@@ -43,7 +43,7 @@ export class TimelineModel {
     for (const { from } of changes.rebalances.length ? this.rebalances.slice(0, 1) : []) this.beginMs = Math.min(this.beginMs, from);
     if (changes.end_ms) this.isEmpty = false;
     if (changes.lanes.length) this.order = this.lanesInOrder();
-    if (changes.owners.length || this.names === undefined) this.names = shortNames(this.owners);
+    if (changes.owners.length) this.names = shortNames(this.owners);
     this.gapItems = this.unowned.map(([ranges, since, detected, until]) => ({ ranges, since, detected, until }));
     for (const [ranges, since] of this.waiting) this.gapItems.push({ ranges, since, detected: since, until: null });
     this.gapsOfLanes = new Map();
@@ -94,7 +94,7 @@ export class TimelineModel {
   moves(rebalance) {
     const moves = [], after = rebalance.until ?? this.endMs;
     const gaps = this.gapItems.filter((gap) => gap.since <= after && lasts(gap, after));
-    for (const lane of this.order ?? []) {
+    for (const lane of this.order) {
       const isUnowned = gaps.some(({ ranges }) => within(ranges, lane));
       const [from, to] = [this.lastOwner(lane, rebalance.from), isUnowned ? -1 : this.ownerAt(lane, after)];
       if (from !== to) moves.push({ lane, from, to });

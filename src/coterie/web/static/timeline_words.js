@@ -91,7 +91,7 @@ export function rebalanceTable(view) {
   const parts = [element("caption", "", view.t("rebalances_shown", { shown: rows.length, count: shown.length })),
     element("thead", "", line(headers, "th")), element("tbody", "", ...rows.map((row) => line(row, "td")))];
   const now = view.selected >= 0 ? model.rebalances[view.selected].until ?? view.nowMs : view.nowMs;
-  const owned = (model.order ?? []).slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), laneText(view, lane, now)]);
+  const owned = model.order.slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), laneText(view, lane, now)]);
   const owners = element("table", "", element("caption", "", view.t("owners_at", { time: `${timeText(now)} UTC` })),
     element("thead", "", line([view.t("partition"), view.t("owner")], "th")), element("tbody", "", ...owned.map((row) => line(row, "td"))));
   return element("div", "", element("table", "", ...parts), owners);
