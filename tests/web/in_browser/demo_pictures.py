@@ -10,6 +10,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import sys
 import termios
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from coterie_conformance.console.browser import chromium, opened
+from tests.async_tests import went_on
 
 COLUMNS, ROWS = 112, 40
 SIZE = {"width": 1180, "height": 1000}
@@ -51,6 +53,9 @@ class Terminal:
         try:
             return await process.wait()
         finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGINT)  # the demo ends its own processes
+                await process.wait()
             await reading
             os.close(self._leader)
 
@@ -69,6 +74,7 @@ class Terminal:
         async with asyncio.timeout(PATIENCE_S), self._changed:
             while (match := re.search(pattern, self.written)) is None:
                 await self._changed.wait()
+        went_on()
         return match
 
     def screen(self) -> str:
@@ -100,6 +106,7 @@ async def _terminal(terminal: Terminal, folder: Path) -> None:
     await terminal.wait_for("leaves cleanly")
     await asyncio.sleep(1.5)
     (folder / "demo.svg").write_text(_draw(terminal.screen()), "utf-8")
+    await terminal.wait_for("Spark's table is complete")  # the longest step
 
 
 async def take_demo(folder: Path, data: Path) -> int:
