@@ -79,8 +79,8 @@ class Terminal:
 
     def screen(self) -> str:
         """The lines that stay, and the last whole frame below them, with their colours."""
-        *before, _, _ = parts = _FRAME_ERASED.split(self.written)
-        return "".join(_FRAME.split(part)[0] for part in before) + parts[-2]
+        frames = _FRAME_ERASED.split(self.written)[:-1]  # the last is still being written
+        return "".join(_FRAME.split(frame)[0] for frame in frames[:-1]) + frames[-1]
 
 
 def _draw(screen: str) -> str:
