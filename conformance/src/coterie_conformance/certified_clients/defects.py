@@ -102,6 +102,14 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         ("platformatic",),
+        PRODUCER,
+        ("stuck",),
+        "after NOT_LEADER_OR_FOLLOWER it reads the metadata once; where the broker that it reads them from does not know the "
+        "new leader yet, it sends the batch to the old one each second, for 20 s and more",
+        ("leaders move",),
+    ),
+    KnownDefect(
+        ("platformatic",),
         CONSUMER,
         ("stuck", "ended"),
         "OFFSET_OUT_OF_RANGE of a fetch without a start of the log in it ends the stream",
