@@ -1,7 +1,8 @@
 """`./run package file|image`: coterie without a Python of the machine's, in one file or in an OCI image, for the processor and
 the C library (or a newer one) of the machine that builds it. Both are written below dist/.
 
-PyInstaller collects the program in an environment that has coterie and the extras below, and nothing else of a developer's.
+PyInstaller collects the program in an environment that has coterie and the extras below, and nothing else of a developer's;
+`packing` makes one file of its folder.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import sys
 import time
 from pathlib import Path
 
+from packing import pack
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = ROOT / "build" / "package"
 DIST = ROOT / "dist"
-# The file unpacks itself at each start: what few need would cost all a tenth of a second.
+# What few need would make the file a third larger for all.
 FILE_EXTRAS, IMAGE_EXTRAS = "http,zookeeper", "http,zookeeper,tls,oauth,schemas"
 STATIC_PROGRAMS = {"busybox": "busybox-static", "bash-static": "bash-static"}  # to the Debian package of each
 
@@ -35,18 +38,17 @@ def environment(extras: str) -> Path:
     return folder / "bin"
 
 
-def bundle(programs: Path, layout: str, folder: Path) -> Path:
-    """PyInstaller's ``layout`` onefile or onedir in ``folder``; its path."""
-    options = ("--noconfirm", "--log-level", "ERROR", "--distpath", folder, "--workpath", BUILD / layout)
-    _call(programs / "pyinstaller", *options, HERE / "coterie.spec", "--", layout)
+def bundle(programs: Path, kind: str, folder: Path) -> Path:
+    """PyInstaller's folder for the file or the image in ``folder``; its path."""
+    options = ("--noconfirm", "--log-level", "ERROR", "--distpath", folder, "--workpath", BUILD / f"work-{kind}")
+    _call(programs / "pyinstaller", *options, HERE / "coterie.spec", "--", kind)
     return folder / "coterie"
 
 
 def one_file() -> Path:
-    made = bundle(environment(FILE_EXTRAS), "onefile", BUILD / "file")
-    target = DIST / f"coterie-{_version(made)}-linux-{platform.machine()}"
+    made = bundle(environment(FILE_EXTRAS), "file", BUILD / "file")
     DIST.mkdir(exist_ok=True)
-    return Path(shutil.copy2(made, target))
+    return pack(made, DIST / f"coterie-{_version(made / 'coterie')}-linux-{platform.machine()}")
 
 
 def image() -> Path:
@@ -59,7 +61,7 @@ def image() -> Path:
     shutil.rmtree(context, ignore_errors=True)
     shutil.copytree(HERE / "image", context, symlinks=True)
     root = context / "rootfs"
-    program = bundle(environment(IMAGE_EXTRAS), "onedir", root / "opt")
+    program = bundle(environment(IMAGE_EXTRAS), "image", root / "opt")
     for library in _outside_libraries(program):
         target = root / library.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)

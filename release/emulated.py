@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from bundle import BUILD, DIST, FILE_EXTRAS, HERE, ROOT
+from packing import pack
 
 FOLDER = BUILD / "arm64"
 DEBIAN = FOLDER / "debian"
@@ -109,10 +110,13 @@ def main() -> None:
         print(f"{step.__name__}: {time.monotonic() - began_s:.0f} s", flush=True)
     shutil.copytree(HERE, DEBIAN / "opt" / "release", dirs_exist_ok=True)
     options = ("--noconfirm", "--log-level", "WARN", "--distpath", "/opt/dist", "--workpath", "/opt/work")
-    emulated("python3", "-m", "PyInstaller", *options, "/opt/release/coterie.spec", "--", "onefile")
-    emulated("/opt/dist/coterie", "--version")
+    emulated("python3", "-m", "PyInstaller", *options, "/opt/release/coterie.spec", "--", "file")
     version = next((FOLDER / "wheel").glob("coterie-*.whl")).name.split("-")[1]
-    target = Path(shutil.copy2(DEBIAN / "opt" / "dist" / "coterie", DIST / f"coterie-{version}-linux-aarch64"))
+    target = DIST / f"coterie-{version}-linux-aarch64"
+    library = DEBIAN / "lib" / "aarch64-linux-gnu" / "libz.so.1"
+    pack(DEBIAN / "opt" / "dist" / "coterie", target, compiler=COMPILER, zlib_library=str(library))
+    shutil.copy2(target, DEBIAN / "opt" / "coterie")
+    emulated("/opt/coterie", "--version")
     size_mb = target.stat().st_size / 1e6
     print(f"{target.relative_to(ROOT)}: {size_mb:.1f} MB, made in {time.monotonic() - began_s:.0f} s")
 
