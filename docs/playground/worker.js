@@ -1,17 +1,29 @@
 // The laboratory's Python, in a worker: a message {id, method, argument} calls that method of a PlaygroundSession and returns its JSON.
 import { loadPyodide } from "./pyodide/pyodide.mjs";
+import createPyodide from "./pyodide/pyodide.asm.mjs";
 
 const started = performance.now();
 const here = (name) => new URL(name, import.meta.url).href;
 
+// The memory of a Python that has imported the session (snapshot.mjs).
+async function snapshotOf(response) {
+  const unpacked = (await response).body.pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(unpacked).arrayBuffer());
+}
+
 async function load() {
   const bundle = fetch(here("coterie.zip")).then((response) => response.arrayBuffer());
-  const pyodide = await loadPyodide({ indexURL: here("pyodide/") });
+  const snapshot = snapshotOf(fetch(here("snapshot.bin")));
+  // Pyodide restores the snapshot into memory of the size that it begins with: it grows by what is allocated.
+  const createPyodideModule = async (settings) => {
+    const module = await createPyodide(settings);
+    module._malloc((await snapshot).length);
+    return module;
+  };
+  const pyodide = await loadPyodide({ indexURL: here("pyodide/"), createPyodideModule, _loadSnapshot: snapshot });
   pyodide.FS.writeFile("/coterie.zip", new Uint8Array(await bundle));
   const [session, description, version] = pyodide.runPython(`
-import sys, warnings
-warnings.simplefilter("ignore", RuntimeWarning)  # google_crc32c is pure Python here
-sys.path.insert(0, "/coterie.zip")
+import sys
 from coterie.laboratory.playground.session import PlaygroundSession, description
 PlaygroundSession(), description(), sys.version.split()[0]
 `);

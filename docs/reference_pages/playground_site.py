@@ -3,8 +3,8 @@
     python -m reference_pages.playground_site FOLDER [--serve PORT]      (with docs/ on the path; `./run playground` does it)
 
 Pyodide comes from npm, of one version, into a cache outside the repository; nothing of it is committed. Node compiles the
-modules by that very Pyodide, since each version of Python has a bytecode of its own; and those of Python's own library, which
-come as sources: compiling them took two thirds of each start.
+modules by that very Pyodide, since each version of Python has a bytecode of its own, and those of Python's own library, which
+come as sources; then it imports them and keeps the memory, which the page restores in place of the imports.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION = "314.0.7"
 INTEGRITY = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="  # SHA-512
 LIBRARY = "python_stdlib.zip"
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", LIBRARY, "pyodide-lock.json")
-BUNDLE = "coterie.zip"
+BUNDLE, SNAPSHOT = "coterie.zip", "snapshot.bin"
 # The modules that a session imports, each with its name in the bundle.
 _MODULES = """
 import json, sys
@@ -105,38 +105,41 @@ def pack(files: dict[str, bytes], to: Path) -> None:
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 
 
-def _compile(pyodide: Path, source: Path, kept: Path) -> None:
-    """The zip with its modules compiled by that Pyodide, unless it is there."""
+def _make(script: str, pyodide: Path, *sources: Path, kept: Path) -> None:
+    """What the script of Node's makes of the sources with that Pyodide, unless it is there."""
     if kept.is_file():
         return
     arriving = kept.with_suffix(f".{os.getpid()}")
-    command = ["node", str(PAGE / "compile.mjs"), str(pyodide), str(source), str(arriving)]
+    command = ["node", str(PAGE / script), str(pyodide), *map(str, sources), str(arriving)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NoRuntime(f"node could not compile the modules: {done.stderr.strip()[-300:]}")
+        raise NoRuntime(f"{script} failed: {done.stderr.strip()[-300:]}")
     arriving.replace(kept)
 
 
-def bundle(pyodide: Path) -> Path:
-    """The modules, compiled; kept in the cache until one of them changes."""
+def bundle(pyodide: Path) -> tuple[Path, Path]:
+    """The modules, compiled, and the memory after their import; kept in the cache until one of them changes."""
     files = sources()
-    script = (PAGE / "compile.mjs").read_bytes()
-    digest = hashlib.sha256(b"".join(name.encode() + data for name, data in sorted(files.items())) + script).hexdigest()
+    scripts = b"".join((PAGE / name).read_bytes() for name in ("compile.mjs", "snapshot.mjs"))
+    content = b"".join(name.encode() + data for name, data in sorted(files.items()))
+    digest = hashlib.sha256(content + scripts).hexdigest()
     kept = pyodide / f"bundle-{digest[:16]}.zip"
     if not kept.is_file():
-        for former in pyodide.glob("bundle-*.zip"):
+        for former in pyodide.glob("bundle-*"):
             former.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / BUNDLE
             pack(files, source)
-            _compile(pyodide, source, kept)
-    return kept
+            _make("compile.mjs", pyodide, source, kept=kept)
+    memory = kept.with_suffix(".bin")
+    _make("snapshot.mjs", pyodide, library(pyodide), kept, kept=memory)
+    return kept, memory
 
 
 def library(pyodide: Path) -> Path:
     """Python's own library, compiled."""
     kept = pyodide / f"compiled-{LIBRARY}"
-    _compile(pyodide, pyodide / LIBRARY, kept)
+    _make("compile.mjs", pyodide, pyodide / LIBRARY, kept=kept)
     return kept
 
 
@@ -161,7 +164,8 @@ def assemble(folder: Path, *, fetch: bool) -> str:
         (folder / "pyodide").mkdir(exist_ok=True)
         for name in RUNTIME:
             shutil.copy(library(pyodide) if name == LIBRARY else pyodide / name, folder / "pyodide" / name)
-        shutil.copy(bundle(pyodide), folder / BUNDLE)
+        for path, name in zip(bundle(pyodide), (BUNDLE, SNAPSHOT), strict=True):
+            shutil.copy(path, folder / name)
     except NoRuntime as error:
         missing = str(error)
     built = {"pyodide": VERSION, "missing": missing}
