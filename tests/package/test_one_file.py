@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "release"))
-import packing
-
+ROOT = Path(__file__).parents[2]
 PROGRAM = """#!/bin/sh
 echo "$$ $* $(cat "$(dirname "$0")"/_internal/text)"
 exec sleep "${SLEEP:-0}"
@@ -28,7 +26,10 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "_internal" / "deep").mkdir(parents=True)
     (folder / "_internal" / "deep" / "text").write_text(TEXT)
     (folder / "_internal" / "text").symlink_to("deep/text")
-    return packing.pack(folder, tmp_path_factory.mktemp("dist") / "coterie")
+    made: Path = runpy.run_path(str(ROOT / "release" / "packing.py"))["pack"](
+        folder, tmp_path_factory.mktemp("dist") / "coterie"
+    )
+    return made
 
 
 @pytest.fixture
