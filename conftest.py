@@ -18,6 +18,10 @@ settings.register_profile("coterie", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=30)  # of ./run test
 settings.load_profile("coterie")
 
+# Reference cycles are collected after each module at the latest (tests/asyncio_complaints.py); looking for them oftener took a
+# quarter of the collection of tests.
+gc.set_threshold(50_000, 20, 100)
+
 pytest_plugins = ["tests.async_tests", "tests.asyncio_complaints", "tests.suite"]
 
 # The suite starts hundreds of processes; without bytecode each of them would compile the package again.

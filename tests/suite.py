@@ -24,10 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """The workers of `-n auto`: one more than there are cores, since a third of the suite's time is waiting for processes,
+    """The workers of `-n auto`: two more than there are cores, since half of a worker's time is waiting for processes,
     timeouts and sockets."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores + 1, MOST_WORKERS)
+    return min(cores + 2, MOST_WORKERS)
 
 
 def file_of(nodeid: str) -> str:

