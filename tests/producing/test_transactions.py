@@ -19,21 +19,17 @@ from coterie.producing.transactions.transactions import (
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
-from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnResponse
 from coterie.wire.messages.transactions.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
 )
-from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
+from coterie_conformance.scenarios.transactional_scenario import response_to
 
 S = TransactionState
 T0, T1 = ("t", 0), ("t", 1)
@@ -47,32 +43,12 @@ def know(known: ClusterMetadata, key: str, kind: int, node_id: int) -> None:
 
 def response(request: Message, code: ErrorCode = OK, *, bumps_epoch: bool = False) -> Message:
     """To any of the requests; the code is that of every partition; ``bumps_epoch``: EndTxn is one of version 5."""
-    match request:
-        case InitProducerIdRequest():
-            return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=request.producer_epoch + 1)
-        case AddPartitionsToTxnRequest():
-            results = [
-                AddPartitionsToTxnTopicResult(
-                    t.name, [AddPartitionsToTxnPartitionResult(p, code) for p in t.partitions]
-                )
-                for t in request.topics
-            ]
-            return AddPartitionsToTxnResponse(results_by_topic=results)
-        case AddOffsetsToTxnRequest():
-            return AddOffsetsToTxnResponse(error_code=code)
-        case TxnOffsetCommitRequest():
-            partitions = [
-                TxnOffsetCommitResponseTopic(
-                    t.name,
-                    partitions=[TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions],
-                )
-                for t in request.topics
-            ]
-            return TxnOffsetCommitResponse(topics=partitions)
-        case EndTxnRequest() if bumps_epoch and not code:
-            return EndTxnResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
-        case _:
-            return EndTxnResponse(error_code=code)
+    producer = (-1, -1)
+    if isinstance(request, InitProducerIdRequest):
+        producer = (7, request.producer_epoch + 1)
+    elif isinstance(request, EndTxnRequest) and bumps_epoch and not code:
+        producer = (request.producer_id, request.producer_epoch + 1)
+    return response_to(request, code, producer)
 
 
 class Producer:

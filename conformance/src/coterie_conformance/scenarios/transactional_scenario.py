@@ -207,7 +207,7 @@ class TransactionalScenario(ProducerScenario):
             raise ScenarioError("a look-up is answered by `coordinator`")
         producer_id, _, epoch = options.get("producer", "-1/-1").partition("/")
         code = ErrorCode[words[0]] if words else ErrorCode.NONE
-        response = _response_to(sent.request, code, (int(producer_id), int(epoch)))
+        response = response_to(sent.request, code, (int(producer_id), int(epoch)))
         self.transactions.responded(response, self.now_ms, 0.0)
 
     def _lost(self) -> None:
@@ -218,8 +218,8 @@ class TransactionalScenario(ProducerScenario):
             self.transactions.request_failed(ErrorCode.NETWORK_EXCEPTION, self.now_ms, 0.0)
 
 
-def _response_to(request: Message, code: ErrorCode, producer: tuple[int, int]) -> Message:
-    """The code is that of every partition."""
+def response_to(request: Message, code: ErrorCode, producer: tuple[int, int]) -> Message:
+    """The response to a transactional producer's request; the code is that of every partition."""
     match request:
         case InitProducerIdRequest():
             return InitProducerIdResponse(0, code, *producer)
