@@ -58,15 +58,19 @@ class Interconnect:
         if pair in self.cut:
             raise ConnectionRefusedError
         stream = await dial(host, port)
+        if pair in self.cut:  # meanwhile
+            stream.abort()
+            raise ConnectionResetError
         self._streams.setdefault(pair, []).append(stream)
         return stream
 
-    def separate(self, one: int, other: int) -> None:
-        """Cuts the connections between two brokers, and lets them make none."""
-        pair = frozenset((one, other))
-        self.cut.add(pair)
-        for stream in self._streams.pop(pair, []):
-            stream.abort()
+    def separate(self, one: int, *others: int) -> None:
+        """Cuts the connections between a broker and others, and lets them make none."""
+        for other in others:
+            pair = frozenset((one, other))
+            self.cut.add(pair)
+            for stream in self._streams.pop(pair, []):
+                stream.abort()
 
     def join(self, broker_id: int) -> None:
         """All the connections of that broker pass again."""

@@ -12,9 +12,10 @@ from typing import Protocol
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.peers.stream import PeerStream, open_stream
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.storage.replica_effects import AppendToken, Decided
 from coterie.controller import nodes
 from coterie.log.epochs.epoch_cache import LeaderEpochCache
 from coterie.replication.follower import Follower
@@ -29,6 +30,7 @@ from coterie.replication.states import (
     ReplicationConfig,
     TopicPartition,
 )
+from coterie.testing.cluster_brokers import Interconnect
 from coterie.testing.in_process_zookeeper import InProcessZooKeeper
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, Operation, Read, Znode
@@ -135,33 +137,18 @@ class MemoryStorage:
         self.checkpointed = {partition: log.high_watermark for partition, log in self.logs.items()}
 
 
-class TestNetwork:
-    """``cut``: pairs of brokers between which nothing passes, by ports."""
-
-    __test__ = False
-
-    def __init__(self) -> None:
-        self.cut: set[frozenset[int]] = set()
-        self.ids: dict[int, int] = {}  # port -> broker
-        self.open: dict[frozenset[int], list[PeerStream]] = {}
-
-    async def dial(self, own: int, host: str, port: int) -> PeerStream:
-        pair = frozenset((own, self.ids[port]))
-        if pair in self.cut:
-            raise ConnectionRefusedError
-        stream = await open_stream(host, port)
-        if pair in self.cut:  # meanwhile
-            stream.abort()
-            raise ConnectionResetError
-        self.open.setdefault(pair, []).append(stream)
-        return stream
-
-    def separate(self, one: int, *others: int) -> None:
-        for other in others:
-            pair = frozenset((one, other))
-            self.cut.add(pair)
-            for stream in self.open.pop(pair, []):
-                stream.abort()
+def append(
+    manager: ReplicaManager,
+    partition: TopicPartition,
+    batch: bytes,
+    decided: Decided,
+    *,
+    acks_all: bool = True,
+) -> None:
+    """As the leader. ``decided`` is called once, with None when the append is acknowledged. Raises ReplicaRefusal."""
+    leader = manager.replicas.leader(partition)
+    manager.act(leader.append(batch, AppendToken(decided), manager.now_ms(), acks_all=acks_all))
+    manager.notify(partition)
 
 
 class RunningBroker:
@@ -174,7 +161,7 @@ class RunningBroker:
     async def start(self, *, lost_power: bool = False) -> None:
         cluster, self.broker = self.cluster, Broker(BrokerSettings({"node.id": str(self.number)}))
         host, port = await self.broker.start("127.0.0.1", 0)
-        cluster.network.ids[port] = self.number
+        cluster.network.broker_ids[port] = self.number
         self.broker.cluster.is_alone, self.broker.cluster.controller_id = False, -1
         now_ms = self.broker.clock.now_ms
         self.member = self.broker.member = ClusterMember(
@@ -221,7 +208,7 @@ class RunningBroker:
     async def append(self, value: bytes, partition: TopicPartition = ORDERS, *, acks_all: bool = True) -> None:
         """Returns once it is acknowledged. Raises ReplicaRefusal."""
         done: asyncio.Future[ReplicaError | None] = asyncio.get_running_loop().create_future()
-        self.member.manager.append(partition, value, done.set_result, acks_all=acks_all)
+        append(self.member.manager, partition, value, done.set_result, acks_all=acks_all)
         if (error := await done) is not None:
             raise ReplicaRefusal(error)
 
@@ -236,7 +223,7 @@ class Cluster:
     """Use `running`."""
 
     def __init__(self, config: ClusterConfig, zookeeper: ZooKeeper) -> None:
-        self.config, self.zookeeper, self.network = config, zookeeper, TestNetwork()
+        self.config, self.zookeeper, self.network = config, zookeeper, Interconnect()
         self.brokers: dict[int, RunningBroker] = {}
 
     def live(self) -> list[RunningBroker]:

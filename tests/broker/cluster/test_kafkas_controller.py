@@ -31,7 +31,7 @@ from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest
 from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
 from coterie_conformance.cluster.recording import ReceivedRequest, read_recording
-from tests.broker.cluster.harness import MemoryStorage
+from tests.broker.cluster.harness import MemoryStorage, append
 
 CONFIG = ReplicationConfig(replica_lag_time_max_ms=1_000)
 RECORDING = read_recording(Path(__file__).with_name("kafkas_controller.jsonl.gz"))
@@ -80,7 +80,7 @@ class Replayed:
         """A producer with acks=all, and the followers of every partition that is led here, which have all of it a moment
         later."""
         for partition, leader in list(self.leaders()):
-            self.manager.append(partition, b"record", self._decided, acks_all=True)
+            append(self.manager, partition, b"record", self._decided)
             self.appended += 1
             for follower in leader.remotes:
                 epoch = leader.state.leader_epoch

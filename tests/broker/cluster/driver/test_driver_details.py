@@ -86,7 +86,7 @@ async def test_a_request_before_the_registration_waits_for_it() -> None:
         late.may_register = asyncio.Event()
         starting = asyncio.ensure_future(late.start())
         await until(lambda: late.is_running, "broker 4 to listen")
-        port = next(port for port, number in cluster.network.ids.items() if number == 4)
+        port = next(port for port, number in cluster.network.broker_ids.items() if number == 4)
         connection = PeerConnection("test", 30_000)
         request = UpdateMetadataRequest(1, 0, 0)  # of a broker epoch before its own
         early = asyncio.ensure_future(connection.request(("127.0.0.1", port), request, UpdateMetadataResponse, 6))

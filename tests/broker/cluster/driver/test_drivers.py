@@ -12,7 +12,7 @@ from coterie.replication.states import ReplicaError, ReplicaRefusal
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from tests.awaiting import until
-from tests.broker.cluster.harness import CONFIG, ORDERS, running
+from tests.broker.cluster.harness import CONFIG, ORDERS, append, running
 
 ALL = {0: (1, 2, 3)}
 
@@ -131,7 +131,7 @@ async def test_too_few_replicas_refuse_an_append() -> None:
 
         async def refused() -> bool:
             try:
-                leader.member.manager.append(ORDERS, b"?", lambda _: None, acks_all=True)
+                append(leader.member.manager, ORDERS, b"?", lambda _: None)
             except ReplicaRefusal as refusal:
                 return refusal.error is ReplicaError.NOT_ENOUGH_REPLICAS
             return False

@@ -14,7 +14,7 @@ from coterie.replication.leader import Leader
 from coterie.replication.states import PartitionState, ReplicationConfig, TopicPartition, WriteIsr
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from tests.broker.cluster.harness import ORDERS, MemoryStorage
+from tests.broker.cluster.harness import ORDERS, MemoryStorage, append
 from tests.broker.world_scheduler import WorldScheduler
 
 LEADER, FOLLOWER, OTHER = 0, 1, 2
@@ -44,7 +44,7 @@ class Leading:
             assert error is None
             self.acknowledged += 1
 
-        self.manager.append(partition, value, decided, acks_all=True)
+        append(self.manager, partition, value, decided)
 
     def fetch(self, offset: int, *partitions: TopicPartition, min_bytes: int = 0) -> FetchResponse | Pending:
         rows = [FetchPartition(index, -1, offset, partition_max_bytes=100_000) for _, index in partitions]

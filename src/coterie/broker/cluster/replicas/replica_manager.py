@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from coterie.broker.storage.replica_effects import AppendToken, Decided
+from coterie.broker.storage.replica_effects import AppendToken
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.leader import Leader
@@ -148,13 +148,6 @@ class ReplicaManager:
             self.notify(replica.partition)
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
-
-    def append(self, partition: TopicPartition, batch: Any, decided: Decided, *, acks_all: bool) -> None:
-        """``decided`` is called once: with None when the append is acknowledged, else with the error. It may be called before
-        this returns. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS; nothing is appended then."""
-        leader = self.replicas.leader(partition)
-        self.act(leader.append(batch, AppendToken(decided), self.now_ms(), acks_all=acks_all))
-        self.notify(partition)
 
     def fetch(self, partition: TopicPartition, request: ReplicaFetch) -> ReplicaFetched:
         """A follower's. Raises ReplicaRefusal."""
