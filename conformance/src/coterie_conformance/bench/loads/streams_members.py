@@ -1,7 +1,7 @@
 """Members of streams groups (KIP-1071) over raw connections, each with a connection of its own: settled, then their heartbeats.
 
-A member does what Kafka Streams does: it joins with its topology, names its tasks once after each new assignment, and names
-nothing in every other heartbeat.
+A member does what Kafka Streams does: it joins with its topology, names its tasks once after each new assignment, and in every
+other heartbeat its epoch and the last epoch of endpoints alone.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class MemberWithTasks:
 
     member_id: str
     epoch: int = 0
+    endpoint_epoch: int = -1
     tasks: list[TaskIds] = field(default_factory=list)
     acknowledges: bool = False
 
@@ -81,7 +82,7 @@ class StreamsCrew:
         return acknowledged and tasks == TASKS_PER_MEMBER * len(self.members) and len(epochs) == 1
 
     def _heartbeat(self, member: MemberWithTasks, **parts: object) -> StreamsGroupHeartbeatRequest:
-        request = StreamsGroupHeartbeatRequest(self.group, member.member_id, member.epoch, -1)
+        request = StreamsGroupHeartbeatRequest(self.group, member.member_id, member.epoch, member.endpoint_epoch)
         for name, value in parts.items():
             setattr(request, name, value)
         return request
@@ -90,7 +91,7 @@ class StreamsCrew:
         response = decode_response(StreamsGroupHeartbeatResponse, frame, VERSION)
         check(response.error_code, response.error_message)
         member = self.members[number]
-        member.epoch = response.member_epoch
+        member.epoch, member.endpoint_epoch = response.member_epoch, response.endpoint_information_epoch
         if response.active_tasks is not None:
             member.tasks, member.acknowledges = response.active_tasks, True
         return True
