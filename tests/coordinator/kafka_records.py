@@ -50,8 +50,34 @@ SETTINGS = {
 }
 
 
-class Heartbeats:
+class Members:
+    """Members of groups of the consumer protocol by what a subclass sends."""
+
+    pause_s = 0.0  # before each heartbeat of `follow`
+
+    def send(self, group_id: str, member_id: str, epoch: int, **fields: Any) -> Any:
+        raise NotImplementedError
+
+    def join(self, group_id: str, member_id: str, **fields: Any) -> Any:
+        return self.send(group_id, member_id, 0, rebalance_timeout_ms=60_000, topic_partitions=[], **fields)
+
+    def follow(self, group_id: str, member_id: str, before: Any) -> Any:
+        """Applies each assignment and reports it, until none has come for a while."""
+        response, quiet = before, 0
+        owned = response.assignment.topic_partitions if response.assignment else []
+        while quiet < 3:
+            time.sleep(self.pause_s)
+            report = owned if response.assignment is not None else None
+            response = self.send(group_id, member_id, response.member_epoch, topic_partitions=report)
+            quiet = 0 if response.assignment is not None else quiet + 1
+            owned = response.assignment.topic_partitions if response.assignment else owned
+        return response
+
+
+class Heartbeats(Members):
     """A connection for ConsumerGroupHeartbeat, which clients here do not choose by its version."""
+
+    pause_s = 0.1
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._socket = socket.create_connection(address, 30)
@@ -63,21 +89,6 @@ class Heartbeats:
         (size,) = struct.unpack(">I", self._stream.read(4))
         response = decode_response(ConsumerGroupHeartbeatResponse, self._stream.read(size), 1)
         assert not response.error_code, (response.error_code, response.error_message)
-        return response
-
-    def join(self, group_id: str, member_id: str, **fields: Any) -> Any:
-        return self.send(group_id, member_id, 0, rebalance_timeout_ms=60_000, topic_partitions=[], **fields)
-
-    def follow(self, group_id: str, member_id: str, before: Any) -> Any:
-        """Applies each assignment and reports it, until none has come for a while."""
-        response, quiet = before, 0
-        owned = response.assignment.topic_partitions if response.assignment else []
-        while quiet < 3:
-            time.sleep(0.1)
-            report = owned if response.assignment is not None else None
-            response = self.send(group_id, member_id, response.member_epoch, topic_partitions=report)
-            quiet = 0 if response.assignment is not None else quiet + 1
-            owned = response.assignment.topic_partitions if response.assignment else owned
         return response
 
     def close(self) -> None:

@@ -12,13 +12,13 @@ from tests.zookeeper.connections import Connection, RealConnection, SimulatedCon
 
 
 @pytest.fixture(scope="module")
-def real_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
     server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
     try:
         server.start()
     except JavaMissing as reason:
         pytest.skip(f"NO JAVA, NO ZOOKEEPER: {reason}")
-    yield server.address
+    yield server
     server.stop()
 
 
@@ -27,7 +27,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
     if request.param == "simulated":
         yield SimulatedConnection()
         return
-    made = RealConnection(request.getfixturevalue("real_address"))
+    made = RealConnection(request.getfixturevalue("zookeeper").address)
     yield made
     made.clear()
     made.close()

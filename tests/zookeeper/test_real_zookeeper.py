@@ -20,7 +20,6 @@ from coterie.cli import main
 from coterie.client import Admin, KafkaError, Producer, TopicPartition
 from coterie.client.zookeeper import ConsumerRebalanceFailed, ZooKeeperConsumer
 from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups, migrate
-from coterie.pipeline.session import JavaMissing
 from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper import paths
@@ -90,17 +89,6 @@ class Worker:
 
 
 until = partial(until_in_thread, patience_s=30.0, every_s=0.05)
-
-
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
-    server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
-    try:
-        server.start()
-    except JavaMissing as reason:
-        pytest.skip(f"NO JAVA, NO ZOOKEEPER: {reason}")
-    yield server
-    server.stop()
 
 
 @pytest.fixture(scope="module")

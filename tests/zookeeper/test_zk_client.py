@@ -10,6 +10,7 @@ from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
+from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,
@@ -141,9 +142,9 @@ def test_set_and_get_consumer_offset(connection: Connection) -> None:
         assert paths.offset_of(node_at(connection, path).data) == offset
 
 
-def test_get_consumer_offset_no_data(real_address: str) -> None:
+def test_get_consumer_offset_no_data(zookeeper: LocalZooKeeper) -> None:
     """testGetConsumerOffsetNoData: Kafka makes nodes without data, which kazoo does not; such a node holds no offset."""
-    connection = RealConnection(real_address)
+    connection = RealConnection(zookeeper.address)
     try:
         make(connection, paths.members("g"), paths.offsets("g", "t"))
         path, client = paths.offset("g", "t", 0), connection.client
@@ -153,7 +154,7 @@ def test_get_consumer_offset_no_data(real_address: str) -> None:
         assert client.get(path)[0] is None
         assert node_at(connection, path).data == ""
         assert connection.apply(ReadEach((path,))) == [""]
-        with ZooKeeperGroups(real_address) as groups:
+        with ZooKeeperGroups(zookeeper.address) as groups:
             assert groups.read("g").offsets == {}
             connection.apply(Write(path, "7"))
             assert groups.read("g").offsets == {("t", 0): 7}

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from conformance.tests.share_stories.test_share_stories import forget_acceptances
 from coterie.coordinator.offsets import fetch
 from coterie.coordinator.streams import reconcile
-from coterie.share import partition, states
-from coterie.share.states import RecordCause, RecordState
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchResponsePartition
 from coterie_conformance.share_stories import every_kind
 from coterie_conformance.share_stories.every_kind import run_kinds_seed
@@ -36,16 +35,6 @@ def test_a_seed_repeats_itself() -> None:
 def forget_owners(patch: pytest.MonkeyPatch) -> None:
     """A task goes to its new member before the former one has given it up."""
     patch.setattr(reconcile, "_is_active_held", lambda *_: False)
-
-
-def forget_acceptances(patch: pytest.MonkeyPatch) -> None:
-    """An accepted record of a share group is released."""
-    before = states.next_state
-
-    def next_state(cause: RecordCause, state: RecordState, **options: Any) -> RecordState:
-        return before(RecordCause.RELEASED if cause is RecordCause.ACCEPTED else cause, state, **options)
-
-    patch.setattr(partition, "next_state", next_state)
 
 
 def resume_too_late(patch: pytest.MonkeyPatch) -> None:

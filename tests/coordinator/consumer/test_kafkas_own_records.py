@@ -21,7 +21,7 @@ from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tests.coordinator.kafka_records import RECORDED, TOPICS, member_id
+from tests.coordinator.kafka_records import RECORDED, TOPICS, Members, member_id
 
 Stored = tuple[str, c.ConsumerEvent]
 
@@ -45,7 +45,7 @@ def image_of(kafka: list[Stored]) -> TopicsImage:
     return TopicsImage(topics, 1, 1)
 
 
-class Coordinator:
+class Coordinator(Members):
     """A shard with an endless log, whose records are kept as events."""
 
     def __init__(self, topics: TopicsImage) -> None:
@@ -70,23 +70,9 @@ class Coordinator:
         for reply in decision.outcome.replies:
             self.response = reply.response
 
-    def send(self, group_id: str, member: str, epoch: int, **fields: Any) -> Any:
-        response = self.submit(ConsumerGroupHeartbeatRequest(group_id, member, epoch, **fields))
+    def send(self, group_id: str, member_id: str, epoch: int, **fields: Any) -> Any:
+        response = self.submit(ConsumerGroupHeartbeatRequest(group_id, member_id, epoch, **fields))
         assert not response.error_code, response
-        return response
-
-    def join(self, group_id: str, member: str, **fields: Any) -> Any:
-        return self.send(group_id, member, 0, rebalance_timeout_ms=60_000, topic_partitions=[], **fields)
-
-    def follow(self, group_id: str, member: str, before: Any) -> Any:
-        """Applies each assignment and reports it, until none has come for a while."""
-        response, quiet = before, 0
-        owned = response.assignment.topic_partitions if response.assignment else []
-        while quiet < 3:
-            report = owned if response.assignment is not None else None
-            response = self.send(group_id, member, response.member_epoch, topic_partitions=report)
-            quiet = 0 if response.assignment is not None else quiet + 1
-            owned = response.assignment.topic_partitions if response.assignment else owned
         return response
 
 
