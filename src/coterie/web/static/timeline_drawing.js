@@ -222,7 +222,8 @@ export class Drawing {
     }
     context.textAlign = "right";
     context.fillStyle = colours.faint;
-    context.fillText(view.left > 90 ? `${timeText(this.from, DAY)} UTC` : "UTC", view.left - 8, 8);
+    const day = `${timeText(this.from, DAY)} UTC`;
+    context.fillText(context.measureText(day).width <= view.left - 8 ? day : "UTC", view.left - 8, 8);
   }
 
   moments() {
