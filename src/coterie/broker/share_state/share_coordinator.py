@@ -4,7 +4,7 @@ changes appended before they are applied and their requests have responses."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from coterie.broker.groups.lost_commits import log_skipped
 from coterie.broker.groups.shard_loading import ShardLoading
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.share_state.state_requests import (
     STATE_REQUESTS,
@@ -151,6 +152,10 @@ class ShareCoordinator:
 
     def submit(self, request: Any, responded: Responded) -> None:
         """``responded`` gets the response, perhaps before this returns: once all changes are in the log, and replicated."""
+        finish(self.submitting(request, responded))
+
+    def submitting(self, request: Any, responded: Responded) -> Generator[None, None, None]:
+        """The same, with a step for each partition: work of some turns of the loop."""
         if is_empty(request):
             responded(STATE_REQUESTS[type(request)].response())
             return
@@ -165,6 +170,7 @@ class ShareCoordinator:
 
         for key, row in rows:
             self._submit_one(request, key, row, partial(done, key))
+            yield
 
     def _submit_one(self, request: Any, key: SharePartitionKey, row: Any, done: Callable[[Any], None]) -> None:
         try:
