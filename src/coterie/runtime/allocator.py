@@ -38,8 +38,8 @@ class FreedMemory:
         size."""
         self._trim = library.malloc_trim
         self._statm = os.open(statm, os.O_RDONLY | os.O_CLOEXEC)
-        self._least_bytes = self.resident_bytes()
-        self._closed = 0
+        self._smallest_bytes = self._after_trim_bytes = self.resident_bytes()
+        self._closed = self._closed_before_trim = 0
 
     def resident_bytes(self) -> int:
         """The process's memory."""
@@ -49,17 +49,24 @@ class FreedMemory:
         """Looks at the memory after some connections."""
         self._closed += 1
         if self._closed % LOOKED_AFTER == 0:
-            self.give_back()
+            self._return_from(self._after_trim_bytes)
 
     def give_back(self) -> bool:
-        """Looks at the memory; whether some was returned."""
+        """Looks at the memory, every second; whether some was returned. What the last trim could not return was in use: it may be
+        free once further connections have closed."""
+        has_closed = self._closed > self._closed_before_trim
+        return self._return_from(self._smallest_bytes if has_closed else self._after_trim_bytes)
+
+    def _return_from(self, least_bytes: int) -> bool:
         resident_bytes = self.resident_bytes()
-        if resident_bytes - self._least_bytes < RETURNED_FROM_BYTES:
-            self._least_bytes = min(self._least_bytes, resident_bytes)
-            return False
-        self._trim(KEPT_BYTES)
-        self._least_bytes = self.resident_bytes()
-        return True
+        is_due = resident_bytes - least_bytes >= RETURNED_FROM_BYTES
+        if is_due:
+            self._trim(KEPT_BYTES)
+            self._closed_before_trim = self._closed
+            resident_bytes = self._after_trim_bytes = self.resident_bytes()
+        self._after_trim_bytes = min(self._after_trim_bytes, resident_bytes)
+        self._smallest_bytes = min(self._smallest_bytes, resident_bytes)
+        return is_due
 
     def close(self) -> None:
         os.close(self._statm)

@@ -103,6 +103,9 @@ def test_memory_is_returned_once_the_process_has_grown(tmp_path: Path) -> None:
         memory.connection_closed()
     assert trimmed == [KEPT_BYTES]
     assert not memory.give_back(), "it lives, and is not looked for again"
+    memory.connection_closed()
+    assert memory.give_back(), "it was in use by connections, and may be free by now"
+    assert not memory.give_back()
     memory.close()
 
 
