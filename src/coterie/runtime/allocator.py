@@ -52,8 +52,8 @@ class FreedMemory:
             self._return_from(self._after_trim_bytes)
 
     def give_back(self) -> bool:
-        """Looks at the memory, every second; whether some was returned. What the last trim could not return was in use: it may be
-        free once further connections have closed."""
+        """Looks at the memory, every second; whether some was returned. What the last trim could not return was in use, and may
+        be free once further connections have closed."""
         has_closed = self._closed > self._closed_before_trim
         return self._return_from(self._smallest_bytes if has_closed else self._after_trim_bytes)
 
