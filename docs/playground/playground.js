@@ -1,5 +1,6 @@
 // The page: starts the worker, passes time, and hands what the laboratory shows to stage, events and timeline.
 import { mountTimeline } from "./timeline.js";
+import { wordsOf } from "./phrases.js";
 import { Events } from "./events.js";
 import { Stage } from "./stage.js";
 import { Lessons, Dropped, SettingsForm } from "./choices.js";
@@ -12,6 +13,8 @@ const wanted = new URLSearchParams(location.search).get("language") ?? navigator
 const language = wanted === "zh" ? "zh" : "en";
 const [texts, built] = await Promise.all(["texts.json", "built.json"].map(async (name) => (await fetch(name)).json()));
 const t = (name, values = {}) => (texts[name]?.[language] ?? name).replace(/\{(\w+)\}/g, (_, key) => String(values[key] ?? ""));
+const ofLanguage = Object.fromEntries(Object.entries(texts).map(([name, of]) => [name, of[language]]));
+const { sentence } = wordsOf(ofLanguage, String);
 // The causes in a line of the journal, in the reader's language.
 const causes = Object.entries(texts).filter(([name]) => name.startsWith("timeline.cause.")).map(([, of]) => [of.en, of[language]]);
 const inWords = (why) => causes.reduce((text, [english, own]) => text.replaceAll(english, own), why);
@@ -30,7 +33,7 @@ function trouble(sentence) {
 class Page {
   constructor(laboratory, description) {
     Object.assign(this, { laboratory, description, view: null, isPlaying: false, timeline: null, farthestMs: 60_000, endMs: Infinity, busy: false });
-    this.stage = new Stage(t, (action) => this.act(action), () => this.speed);
+    this.stage = new Stage(t, sentence, (action) => this.act(action), () => this.speed);
     this.events = new Events(t, inWords, description.rules);
     this.form = new SettingsForm(t, description, (settings) => this.start({ settings }));
     this.lessons = new Lessons(t, description, (lesson) => this.lesson(lesson));
@@ -124,11 +127,10 @@ class Page {
 
   // What the timeline does not have yet: its lists only grow, but for what lasts.
   drawTimeline(document, isNew) {
-    const ofLanguage = Object.fromEntries(Object.entries(texts).map(([name, of]) => [name, of[language]]));
-    if (this.view.is_scripted) ofLanguage["timeline.phase-0"] = t("phase.Converging");
+    const shown = this.view.is_scripted ? { ...ofLanguage, "timeline.phase-0": t("phase.Converging") } : ofLanguage;
     if (this.timeline === null || isNew) {
       byId("timeline").replaceWith(Object.assign(window.document.createElement("div"), { id: "timeline" }));
-      this.timeline = mountTimeline(byId("timeline"), { timeline: document, texts: ofLanguage, language });
+      this.timeline = mountTimeline(byId("timeline"), { timeline: document, texts: shown, language });
       return;
     }
     const { model } = this.timeline, rest = (name) => document[name].slice(model[name].length);

@@ -3,8 +3,8 @@ const SVG = "http://www.w3.org/2000/svg", LEAST_MS = 350, MOST_FLIGHTS = 40, PAL
 const OF_LIVING = ["pause", "cut", "slow", "leave", "kill"];
 
 export class Stage {
-  constructor(t, act, speed) {
-    Object.assign(this, { t, act, speed, cards: new Map(), flying: 0 });
+  constructor(t, sentence, act, speed) {
+    Object.assign(this, { t, sentence, act, speed, cards: new Map(), flying: 0 });
     this.list = document.getElementById("members");
     this.coordinator = document.getElementById("coordinator");
     this.flights = document.getElementById("flights");
@@ -23,7 +23,8 @@ export class Stage {
     name.textContent = this.t(`server.${view.protocol}`);
     const translated = explanation === null ? "" : this.t(`timeline.state.${explanation.state}`);
     state.textContent = explanation === null ? "" : this.t("state", { ...explanation, state: translated });
-    verdict.textContent = explanation?.verdict ?? (view.is_scripted ? this.t("scripted") : "");
+    const ofScript = view.is_scripted ? this.t("scripted") : "";
+    verdict.textContent = explanation === null ? ofScript : this.sentence(explanation.verdict, explanation.verdict_phrase);
     for (const member of view.members) this.drawMember(member, view, timeline);
     // After a leap in time only the last second's messages fly, by the reader's clock.
     const since = view.now_ms - 1000 * Math.max(this.speed(), 0.1);

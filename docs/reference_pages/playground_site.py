@@ -30,7 +30,8 @@ DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "playground"
 STATIC = DOCS.parent / "src" / "coterie" / "web" / "static"
 TEXTS = (DOCS.parent / "src" / "coterie" / "laboratory" / "playground" / "texts.json", STATIC.parent / "texts.json")
-SHARED = (*(f"{name}.js" for name in MODULES), "timeline.css", "console.css", "theme.js")
+SHARED = (*(f"{name}.js" for name in MODULES), "phrases.js", "timeline.css", "console.css", "theme.js")
+CONSOLES = ("timeline.", "phrase.", "span.")  # the console's texts that the page has too
 VERSION = "314.0.7"
 INTEGRITY = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="  # SHA-512
 LIBRARY = "python_stdlib.zip"
@@ -144,9 +145,9 @@ def library(pyodide: Path) -> Path:
 
 
 def texts() -> dict[str, dict[str, str]]:
-    """The page's texts with those of the timeline."""
+    """The page's texts with those of the timeline and of the coordinator's sentences."""
     own, console = (json.loads(path.read_text("utf-8")) for path in TEXTS)
-    return {**{name: text for name, text in console.items() if name.startswith("timeline.")}, **own}
+    return {**{name: text for name, text in console.items() if name.startswith(CONSOLES)}, **own}
 
 
 def assemble(folder: Path, *, fetch: bool) -> str:

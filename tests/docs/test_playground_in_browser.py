@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -127,6 +128,9 @@ async def test_a_lesson_plays_by_itself_in_chinese_on_a_phone_in_the_dark(site: 
         await until(page, "() => window.playground.isPlaying && window.playground.view.now_ms > 500")
         await page.evaluate("window.playground.play(false)")
         await page.evaluate("window.playground.show('go', 35000)")
+        verdict = await page.locator("#coordinator p").inner_text()
+        assert "成员" in verdict
+        assert not re.search("[a-zA-Z]{4,}", verdict), verdict
         assert "协作式" in await page.locator("#lesson-text").inner_text() + await page.locator("#lesson").inner_text()
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert not await violations(page)

@@ -43,6 +43,18 @@ def shown(text: str) -> str:
     return _ID.sub(lambda match: match[1] or match[2], text)
 
 
+def _shown_in(value: Any) -> Any:
+    """A document with its texts shown."""
+    match value:
+        case str():
+            return shown(value)
+        case dict():
+            return {key: _shown_in(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_shown_in(item) for item in value]
+    return value
+
+
 class Playground:
     """``actions`` come at their times (ms since the beginning), as a lesson or a journal has them. ``checks``: the laboratory's
     own, which take half of the time and change no event."""
@@ -199,6 +211,7 @@ class Playground:
             "state": explained["state"],
             "generation": explained["generation"],
             "verdict": shown(explained["verdict"]),
+            "verdict_phrase": _shown_in(explained["verdict_phrase"]),
         }
 
     def costs(self) -> dict[str, int]:

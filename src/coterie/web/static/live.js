@@ -1,42 +1,14 @@
 // What every page shares: its texts, text from outside made visible, and the stream of events.
-import { causeText } from "./timeline_causes.js";
+import { wordsOf } from "./phrases.js";
 
 export const texts = JSON.parse(document.getElementById("texts").textContent);
 export const language = document.documentElement.lang;
 
-/** A text of texts.json, with its {names} filled in. */
-export function text(name, values = {}) {
-  return (texts[name] ?? name).replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
-}
-
-/** A sentence of the server in the reader's language: from its data, where the texts have words for it. */
-export function sentence(english, data) {
-  return texts[`phrase.${data?.name}`] === undefined ? english : worded(data);
-}
+/** The texts and the server's sentences in the reader's language. */
+export const { text, sentence, eventText, span } = wordsOf(texts, visible);
 
 /** What the server refuses, or cannot reach; "" for nothing. */
 export const refusal = ({ error = "", error_phrase: phrase }) => visible(sentence(error, phrase), 1000);
-
-const NAMED = 3; // of a list of names, as in coterie.text.phrase
-
-function worded({ name, values }) {
-  if (name === "cause" && values.kind) values = { text: causeText(values, texts, (who) => who) };
-  return text(`phrase.${name}`, Object.fromEntries(Object.entries(values).map(([key, value]) => [key, wordedValue(key, value)])));
-}
-
-function wordedValue(key, value) {
-  if (Array.isArray(value)) {
-    if (value.some((part) => typeof part === "object")) return value.map(worded).join(texts["timeline.and"]);
-    const names = value.slice(0, NAMED).join(", ");
-    return value.length > NAMED ? `${names} ${text("timeline.more", { count: value.length - NAMED })}` : names;
-  }
-  if (typeof value === "object") return worded(value);
-  if (key === "event") return eventText(value);
-  return key.endsWith("_ms") ? span(value) : String(value);
-}
-
-/** An event of the journal; one that the texts do not have stays as it is. */
-export const eventText = (event) => texts[`event.${event.replaceAll(" ", "_")}`] ?? visible(event);
 
 const HIDDEN = new RegExp(`[${document.documentElement.dataset.hidden}]`, "gu"); // of coterie.text.hidden
 const SHORT_ESCAPES = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
@@ -57,16 +29,6 @@ export const number = (n) => (n === null || n === undefined ? "–" : numbers.fo
 
 const times = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
 export const time = (ms) => times.format(new Date(ms));
-
-/** A length of time in one unit. */
-export function span(ms) {
-  if (ms < 1000) return text("span.ms", { n: Math.round(ms) });
-  const seconds = ms / 1000;
-  if (seconds < 120) return text("span.s", { n: seconds < 10 && seconds % 1 ? seconds.toFixed(1) : Math.round(seconds) });
-  if (seconds < 7200) return text("span.min", { n: Math.round(seconds / 60) });
-  if (seconds < 172800) return text("span.h", { n: Math.round(seconds / 3600) });
-  return text("span.d", { n: Math.round(seconds / 86400) });
-}
 
 /** How long ago, to a second. */
 export const ago = (ms, now = Date.now()) => text("ago", { span: span(Math.max(Math.round((now - ms) / 1000), 1) * 1000) });
