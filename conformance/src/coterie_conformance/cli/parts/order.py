@@ -38,7 +38,7 @@ ORDER: dict[str, PartInOrder] = {
     "observe": PartInOrder("a rule of the observer, what the proxy sees of groups", 4),
     "proxy": PartInOrder("what passes the proxy", 8),
     "console": PartInOrder("a page or script of the console, what the observer describes", 5),
-    "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 12),
+    "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 18),
     "zookeeper": PartInOrder("the high-level consumer, old message formats", 6),
     "spark": PartInOrder("the Spark source and sink", 10),
     "hostile": PartInOrder("a limit, the reading of requests", 20),
