@@ -12,9 +12,8 @@ const byId = (id) => document.getElementById(id);
 const wanted = new URLSearchParams(location.search).get("language") ?? navigator.language.slice(0, 2);
 const language = wanted === "zh" ? "zh" : "en";
 const [texts, built] = await Promise.all(["texts.json", "built.json"].map(async (name) => (await fetch(name)).json()));
-const t = (name, values = {}) => (texts[name]?.[language] ?? name).replace(/\{(\w+)\}/g, (_, key) => String(values[key] ?? ""));
 const ofLanguage = Object.fromEntries(Object.entries(texts).map(([name, of]) => [name, of[language]]));
-const { sentence } = wordsOf(ofLanguage, String);
+const { text: t, sentence } = wordsOf(ofLanguage, String);
 // The causes in a line of the journal, in the reader's language.
 const causes = Object.entries(texts).filter(([name]) => name.startsWith("timeline.cause.")).map(([, of]) => [of.en, of[language]]);
 const inWords = (why) => causes.reduce((text, [english, own]) => text.replaceAll(english, own), why);

@@ -95,7 +95,7 @@ def broker() -> Iterator[LocalBroker]:
 
 
 def on_a_terminal(broker: LocalBroker, width: int, commands: Iterable[str] = ()) -> dict[str, list[str]]:
-    """What each command writes, by its name: those that write tables, or those that fail."""
+    """The output of each command by its name: of commands that write tables, or of commands that fail."""
     terminal, standard_output = os.openpty()
     fcntl.ioctl(standard_output, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}

@@ -1,4 +1,4 @@
-"""The one file's launcher around a small program: unpacked once, by whoever starts it, and the process is the program's own."""
+"""The one file's launcher around a small program: unpacked at the first start, and the process is the program's own."""
 
 from __future__ import annotations
 

@@ -25,12 +25,9 @@ class Receiver(asyncio.BufferedProtocol):
 
     __slots__ = ("_received",)
 
-    def __init__(self) -> None:
-        self._received = _buffer.view
-
-    def read_less(self) -> None:
-        """At most LARGE_BYTES at a time: what one read brings is in memory before anybody can count it."""
-        self._received = _buffer.beginning
+    def __init__(self, *, reads_less: bool = False) -> None:
+        """``reads_less``: at most LARGE_BYTES at a time, since what one read brings is in memory before it can be counted."""
+        self._received = _buffer.beginning if reads_less else _buffer.view
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._received

@@ -22,10 +22,9 @@ from rich.text import Text
 
 from coterie_conformance.console.browser import chromium, opened
 from tests.async_tests import went_on
+from tests.web.in_browser.pictures import SIZE, take_page
 
 COLUMNS, ROWS = 112, 40
-SIZE = {"width": 1180, "height": 1000}
-REPORT_SIZE = {"width": 1040, "height": 900}
 CLICKS = {"demo-click-1.png": "anna left", "demo-click-2.png": "anna left", "demo-click-3.png": "ben was silent"}
 DEMO_PICTURES = (*CLICKS, "report.png")
 PREVIOUS = ".timeline-tools button[title='Previous rebalance']"
@@ -116,11 +115,5 @@ async def take_demo(folder: Path, data: Path) -> int:
         demo = tasks.create_task(terminal.run(sys.executable, "-m", "coterie", "demo", "--out", str(data)))
         tasks.create_task(_terminal(terminal, folder))
         tasks.create_task(_click_back(terminal, folder))
-    async with chromium() as browser:
-        page = await browser.new_page(viewport=REPORT_SIZE)
-        await page.goto((data / "report.html").as_uri())
-        await page.evaluate("document.querySelector('.timeline').timeline.select(2)")
-        await page.wait_for_selector(".timeline-details h3")
-        await asyncio.sleep(0.5)
-        await page.screenshot(path=folder / "report.png", full_page=True)
+    await take_page(data / "report.html", folder / "report.png")
     return demo.result()

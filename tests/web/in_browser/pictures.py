@@ -76,13 +76,18 @@ async def take_report(folder: Path, data: Path) -> None:
     history, logs = str(data / "history"), ("--from-log", str(LOGS), "--server-log", str(LOGS / "server.log"))
     await _command("pipeline", "history", *logs, "--out", history)
     await _command("pipeline", "report", "crew", "--history", history, "--out", str(data))
+    await take_page(data / "report.html", folder / "history.png")
+
+
+async def take_page(report: Path, picture: Path) -> None:
+    """The whole page of a report, with its third rebalance selected."""
     async with chromium() as browser:
         page = await browser.new_page(viewport=REPORT_SIZE)
-        await page.goto((data / "report.html").as_uri())
+        await page.goto(report.as_uri())
         await page.evaluate("document.querySelector('.timeline').timeline.select(2)")
         await page.wait_for_selector(".timeline-details h3")
         await asyncio.sleep(0.5)  # the picture is drawn with the next frame
-        await page.screenshot(path=folder / "history.png", full_page=True)
+        await page.screenshot(path=picture, full_page=True)
 
 
 async def take_console(folder: Path, data: Path) -> None:

@@ -63,9 +63,7 @@ class AcceptedConnection(Receiver):
     )
 
     def __init__(self, broker: Owner, listener: Listener = PLAINTEXT_LISTENER) -> None:
-        super().__init__()
-        if broker.request_memory.has_limit:
-            self.read_less()
+        super().__init__(reads_less=broker.request_memory.has_limit)
         self._broker = broker
         self.connection = ClientConnection("", listener=listener)
         self._frames = RequestFrames(broker.max_request_bytes)

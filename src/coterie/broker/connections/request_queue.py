@@ -78,7 +78,7 @@ class RequestQueue:
                     raise CannotRespond(broker.unserved.add(call, head.api_key))
             elif call.api_version != route.version:
                 call = self.latest = Call(route.version, call.client_id, connection)
-            if connection.authentication is not None and not connection.admits(route.api_key, broker.scheduler.time):
+            if connection.authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
                 is_logged = connection.authentication.is_logged
                 raise CannotRespond("" if is_logged else f"{route.name} without authentication")
             body_at = self._body_at

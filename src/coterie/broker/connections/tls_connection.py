@@ -67,9 +67,7 @@ class TlsConnection(Receiver):
     )
 
     def __init__(self, owner: TlsOwner, settings: ListenerTls, inner: Inner) -> None:
-        super().__init__()
-        if owner.request_memory.has_limit:
-            self.read_less()
+        super().__init__(reads_less=owner.request_memory.has_limit)
         self._owner, self._inner = owner, inner
         self._settings = settings
         self._hello = b""  # a part of the first record

@@ -66,10 +66,9 @@ class ClientConnection:
     on_closed: Callable[[ClientConnection], None] | None = None
     access: Any = None
 
-    def admits(self, api_key: int, time_s: Callable[[], float]) -> bool:
-        """Whether a request of that API is handled: without a session, only the requests that lead to one. ``time_s``: of the
-        loop's clock, for sessions that end."""
+    def admits(self, api_key: int, now_s: float) -> bool:
+        """Whether a request of that API is handled: without a session, only the requests that lead to one."""
         state = self.authentication
         if state is None or (api_key in _BEFORE_AUTHENTICATION and not state.is_refused):
             return True
-        return state.is_complete and (state.session_ends_s == math.inf or time_s() < state.session_ends_s)
+        return state.is_complete and now_s < state.session_ends_s

@@ -47,9 +47,8 @@ def combined(
     if len(waiting) < 2:
         return tuple(waiting)
     bounds = sorted({bound for b in waiting for bound in (b.first_offset, b.last_offset + 1)})
-    active: list[
-        tuple[int, int, int]
-    ] = []  # delivery count and state, negated, and last offset: the highest comes first
+    # Delivery count and state, negated, and last offset: the highest comes first.
+    active: list[tuple[int, int, int]] = []
     result: list[DeliveryBatch] = []
     begun = 0
     for first, end in pairwise(bounds):
