@@ -12,6 +12,7 @@ from coterie.wire.declaration import Message
 
 def handle_share_state(broker: ShareServices, request: Message, call: Call) -> Message | Pending:
     """Each of the five requests, in turns of the loop: a step for each partition."""
+
     def work() -> Work:
         pending = Pending()
         yield from broker.share_coordinator.submitting(request, pending.respond)
