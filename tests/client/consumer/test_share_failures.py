@@ -155,16 +155,20 @@ async def test_a_broker_without_room_for_a_session(groups: ShareGroups) -> None:
 @in_share_groups()
 async def test_what_was_acknowledged_with_the_wrong_name(groups: ShareGroups) -> None:
     """testExplicitAcknowledgeOffsetThrowsParametersError: of a record that cannot be read, by its position"""
-    await groups.send(b"no number")
+    await groups.send(b"four", b"no number")
     async with groups.consumer(value_deserializer="IntegerDeserializer", **EXPLICIT) as consumer:
         consumer.subscribe(["t"])
+        (record,) = await polled(consumer)
+        consumer.acknowledge(record)
         with pytest.raises(KafkaError, match="IntegerDeserializer needs 4 bytes"):
             await polled(consumer)
-        for wrong in (("u", 0, 0), ("t", 1, 0), ("t", 0, 1)):
+        for wrong in (("u", 0, 1), ("t", 1, 1), ("t", 0, 0)):
             with pytest.raises(LookupError, match="is not in hand"):
                 consumer.acknowledge(wrong, AcknowledgeType.REJECT)
-        consumer.acknowledge(("t", 0, 0), AcknowledgeType.REJECT)
+        consumer.acknowledge(("t", 0, 1), AcknowledgeType.REJECT)
         assert await consumer.commit() == {T0: None}
+        with pytest.raises(LookupError, match="is not in hand"):
+            consumer.acknowledge(("t", 0, 1), AcknowledgeType.REJECT)
         assert await consumer.poll(3_000) == {}
 
 
@@ -227,8 +231,10 @@ def test_a_commit_ends_with_the_last_brokers_response() -> None:
         world.run(story(groups), LIMIT_S)
 
 
-def test_the_groups_coordinator_moves() -> None:
-    """testShareConsumerAfterCoordinatorMovement: the member goes on at the coordinator that follows"""
+@pytest.mark.parametrize("topic", ["__share_group_state", "__consumer_offsets"])
+def test_a_coordinator_moves(topic: str) -> None:
+    """testShareConsumerAfterCoordinatorMovement: the share coordinator's broker is stopped, or the group coordinator's, and
+    the member goes on with the one that follows"""
     settings = {"default.replication.factor": 3, "offsets.topic.num.partitions": 1}
     settings |= {
         "share.coordinator.state.topic.num.partitions": 1,
@@ -246,8 +252,7 @@ def test_the_groups_coordinator_moves() -> None:
 
         async def coordinator() -> int:
             async with Admin(groups.address) as admin:
-                described = await admin.describe_topics(["__consumer_offsets"])
-                return described["__consumer_offsets"].partitions[0].leader.id
+                return (await admin.describe_topics([topic]))[topic].partitions[0].leader.id
 
         async def close() -> None:
             await consumer.close()

@@ -76,7 +76,13 @@ class SharePeer:
         self.sent: list[SendShare] = []
         self.refreshes: list[RefreshLeaders] = []
 
-    def leads(self, leaders: Mapping[TopicPartition, int], ids: Mapping[str, bytes] = IDS, epoch: int = 0) -> None:
+    def leads(
+        self,
+        leaders: Mapping[TopicPartition, int],
+        ids: Mapping[str, bytes] = IDS,
+        epoch: int = 0,
+        brokers: Sequence[int] = (1, 2),
+    ) -> None:
         topics = [
             MetadataResponseTopic(
                 ErrorCode.NONE,
@@ -91,8 +97,8 @@ class SharePeer:
             )
             for name in sorted({tp.topic for tp in leaders})
         ]
-        brokers = [MetadataResponseBroker(node, f"b{node}", 9092) for node in (1, 2)]
-        self.known.metadata_received(MetadataResponse(0, brokers, "c", 1, topics), 0)
+        named = [MetadataResponseBroker(node, f"b{node}", 9092) for node in brokers]
+        self.known.metadata_received(MetadataResponse(0, named, "c", 1, topics), 0)
 
     def run(self, advance_ms: float = 0) -> list[SendShare]:
         """The requests that go out now."""

@@ -378,12 +378,29 @@ def test_a_close_without_a_session_is_done() -> None:
 
 
 def test_acknowledgements_for_a_broker_without_a_session() -> None:
-    """testAcknowledgeRequestFailedWhenNodeDisappearsBeforeSend
-    testSessionHandlerRemovedAndPiggybackAcksFailedWhenNodeDisappears"""
+    """Where another broker leads the partition, that is the error of a commit."""
     peer = SharePeer()
     peer.machine.commit([peer.acks(T0, 0, node=9)], 60_000)
     peer.machine.want([peer.acks(T0, 1, node=9)])
-    assert [code for *_, code in peer.ended()] == ["NETWORK_EXCEPTION"] * 2
+    peer.leads({T0: 9}, epoch=1)  # a broker without an address
+    peer.machine.commit([peer.acks(T0, 2, node=9)], 60_000)
+    codes = [code for *_, code in peer.ended()]
+    assert codes == ["NOT_LEADER_OR_FOLLOWER", "NETWORK_EXCEPTION", "NETWORK_EXCEPTION"]
+
+
+def test_a_broker_that_the_metadata_has_no_longer() -> None:
+    """testFetchRecoversWhenCachedLeaderNodeDisappearsFromMetadata testAcknowledgeRequestFailedWhenNodeDisappearsBeforeSend
+    testSessionHandlerRemovedAndPiggybackAcksFailedWhenNodeDisappears: its session is over, nothing is sent to it"""
+    peer = SharePeer()
+    peer.with_session(T0)
+    peer.machine.commit([peer.acks(T0, 0)], 60_000)
+    peer.machine.want([peer.acks(T0, 1)])
+    peer.leads({T0: 2}, epoch=1, brokers=[2])
+    assert [(each.node_id, each.request.share_session_epoch) for each in peer.run()] == [(2, 0)]
+    assert peer.ended() == [(T0, [0], "NOT_LEADER_OR_FOLLOWER"), (T0, [1], "NETWORK_EXCEPTION")]
+    peer.fetched(part(T0), node=2)
+    peer.leads({T0: 1}, epoch=2)
+    assert [(each.node_id, each.request.share_session_epoch) for each in peer.run()] == [(1, 0), (2, 1)]
 
 
 def test_a_broker_that_leads_nothing_after_its_failure_is_no_deadline() -> None:
@@ -499,7 +516,6 @@ def test_a_response_that_knows_no_topic_id_has_the_leaders_looked_up() -> None:
 
 
 def test_older_metadata_changes_no_leader() -> None:
-    """testStaleMetadataLeadershipChangeDoesNotFailAcknowledgements testStaleLeaderEpochDoesNotDowngradeShareSessionLeader"""
     peer = SharePeer()
     peer.leads({T0: 1}, epoch=5)
     peer.with_session(T0)
@@ -513,11 +529,34 @@ def test_older_metadata_changes_no_leader() -> None:
     assert peer.ended() == [(T0, [0], "NONE")]
 
 
-def test_a_leader_that_the_metadata_has_no_longer() -> None:
-    """testFetchRecoversWhenCachedLeaderNodeDisappearsFromMetadata"""
+def test_an_older_leader_in_an_error_changes_no_leader() -> None:
+    """testStaleLeaderEpochDoesNotDowngradeShareSessionLeader"""
+    peer = SharePeer()
+    peer.leads({T0: 1}, epoch=5)
+    peer.with_session(T0)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(part(T0, code=_E.NOT_LEADER_OR_FOLLOWER, leader=(2, 2)))
+    assert [each.node_id for each in peer.run(100)] == [1]
+
+
+def test_newer_metadata_fails_no_acknowledgements() -> None:
+    """testStaleMetadataLeadershipChangeDoesNotFailAcknowledgements: the brokers that have delivered records decide"""
+    peer = SharePeer()
+    peer.with_session(T0, T1)
+    peer.leads({T0: 2, T1: 2}, epoch=1)
+    peer.machine.commit([peer.acks(T0, 1), peer.acks(T1, 1, 2, node=2)], 60_000)
+    sent = {each.node_id: named(each.request) for each in peer.run()}
+    assert sent == {1: [("t", 0, [(1, 1, [1])])], 2: [("t", 1, [(1, 2, [1])])]}
+    peer.acknowledged((T0, _E.NONE))
+    peer.acknowledged((T1, _E.NONE), node=2)
+    assert peer.ended() == [(T0, [1], "NONE"), (T1, [1, 2], "NONE")]
+
+
+def test_a_leader_without_an_address_is_looked_up() -> None:
     peer = SharePeer()
     peer.with_session(T1)
-    peer.leads({T1: 7}, epoch=1)  # a broker without an address
+    peer.leads({T1: 7}, epoch=1)
     peer.machine.want()
     (sent,) = peer.run()
     assert (sent.node_id, len(peer.refreshes)) == (2, 1), "the former leader forgets the partition"

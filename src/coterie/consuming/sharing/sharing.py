@@ -80,7 +80,7 @@ class Sharing:
         for each in acknowledged:
             node = self._nodes.get(each.node_id)
             if node is None:
-                self._end(each, _E.NETWORK_EXCEPTION)
+                self._end(each, self._unsent_commit(each))
             else:
                 each.deadline_ms = deadline_ms
                 node.queued.append(each)
@@ -104,6 +104,8 @@ class Sharing:
         """The effects that are due; each is returned once."""
         effects: list[SharingEffect] = []
         for node_id, node in self._nodes.items():
+            if node.in_flight is None and self._known.address(node_id) is None:
+                self._leave(node)
             self._expire(node, now_ms)
             if now_ms >= node.retry_at_ms:
                 node.retry_at_ms = float("-inf")  # no deadline any more, also where nothing is to be sent
@@ -128,6 +130,21 @@ class Sharing:
         if self._stale and self._refreshing is None:
             times.append(self._refresh_at_ms)
         return min((time for time in times if float("-inf") < time < float("inf")), default=None)
+
+    def _leave(self, node: ShareNode) -> None:
+        """The broker is none of the cluster's any more: its session is over, and nothing is sent to it."""
+        queued, node.queued = node.queued, []
+        for each in queued:
+            self._end(each, self._unsent_commit(each))
+        for each in node.take_carried():
+            self._end(each, _E.NETWORK_EXCEPTION)
+        node.session.reset()
+
+    def _unsent_commit(self, acknowledged: Acknowledgements) -> ErrorCode:
+        """The error of a commit whose broker cannot be reached, or has no session."""
+        leader = self._known.leader(*acknowledged.partition.named)
+        moved = leader not in (None, acknowledged.node_id) and self._known.address(leader) is not None
+        return _E.NOT_LEADER_OR_FOLLOWER if moved else _E.NETWORK_EXCEPTION
 
     def _expire(self, node: ShareNode, now_ms: float) -> None:
         late = [each for each in node.queued if each.attempts and now_ms >= each.deadline_ms]
