@@ -105,6 +105,21 @@ def test_pictures_stand_on_their_own(tmp_path: Path) -> None:
             assert paper in text, "black text on a dark page cannot be read"
 
 
+@in_a_browser
+@pytest.mark.parametrize(("theme", "paper", "text"), [("light", 255, 26), ("dark", 22, 228)])
+def test_a_picture_on_its_own_follows_the_readers_theme(theme: str, paper: int, text: int, tmp_path: Path) -> None:
+    write_pictures(sections(), tmp_path)
+
+    async def go() -> list[str]:
+        path = str(tmp_path / "grid.svg")
+        async with chromium() as browser, opened(browser, "file://", path, color_scheme=theme) as shown:
+            fill = "(name) => getComputedStyle(document.querySelector(name)).fill"
+            return [await shown.evaluate(fill, name) for name in (".paper", "text.small")]
+
+    reds = [int(colour.removeprefix("rgb(").split(",")[0]) for colour in asyncio.run(go())]
+    assert reds == [paper, text]
+
+
 def test_colours_that_colour_blind_people_tell_apart() -> None:
     """Simulated for the three kinds (Machado and others, 2009): of the first five colours no two come near each other."""
     kinds = {

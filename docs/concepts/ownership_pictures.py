@@ -116,7 +116,7 @@ def _picture(
     for row in range(PARTITIONS):
         y = top + row * row_height
         parts.append(caption(LEFT - 8, y + 14, f"t-{row}", "end", "small"))
-        parts.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="17" fill="#e6e6e6"/>')
+        parts.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="17" class="unowned"/>')
     for row, start_s, until_s, name in stretches:
         x, y = x_of(start_s, end_s), top + row * row_height
         times = f"{start_s:.1f} to {until_s:.1f} s"
@@ -127,7 +127,7 @@ def _picture(
     for time_s, label in marks:
         x = x_of(time_s, end_s)
         line = f'x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}"'
-        parts.append(f'<line {line} stroke="#1a1a1a" stroke-dasharray="3 3"/>')
+        parts.append(f'<line {line} class="spread" stroke-dasharray="3 3"/>')
         parts.append(caption(x, top - 12, label, "middle", "small bold"))
     return svg(height, title, [*parts, time_axis(height - 26, end_s)])
 

@@ -224,11 +224,48 @@ def test_a_picture_on_a_page_has_a_caption_and_is_scrolled_alone() -> None:
     assert "min-width: 820px" in shown, "on a phone its letters would be five pixels high"
 
 
-def test_each_colour_of_a_picture_but_the_palettes_follows_the_page_into_the_dark() -> None:
-    """A rule for a class in the picture itself has precedence over one for its element."""
-    dark = set(re.findall(r"figure svg (\.?\w+)", STYLE))
-    coloured = {rule.split("{")[0].strip() for rule in SVG_STYLE.split("}") if re.search(r"fill|stroke:", rule)}
-    assert coloured == dark
-    names = re.compile(r"--(\w+): #")
-    of_light, of_dark = (names.findall(part) for part in STYLE.split("@media (prefers-color-scheme: dark)", 1))
+LIGHT, DARK = SVG_STYLE.split("@media (prefers-color-scheme: dark)", 1)
+RULE = re.compile(r"^(\S+) {.*?(?:fill|stroke): (#\w+)", re.M)
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_each_colour_of_a_picture_follows_the_readers_theme() -> None:
+    light, dark = dict(RULE.findall(LIGHT)), dict(RULE.findall(DARK))
+    assert set(light) == {name for name in dark if not name.startswith("[")}
+    for rules in (light, dark):
+        assert _contrast(rules["text"], rules[".paper"]) > 10
+        assert _contrast(rules[".axis"], rules[".paper"]) > 4.5
+    for colour in PALETTE:
+        for part in ("fill", "stroke"):
+            shown = dark.get(f'[{part}="{colour}"]', colour)
+            assert _contrast(shown, dark[".paper"]) > 3, (part, colour)
+
+
+def test_each_picture_of_the_documentation_follows_the_readers_theme() -> None:
+    """All but the demo's terminal, which is dark in both, and the icon, which is shown without a ground."""
+    drawn = {path: path.read_text() for path in DOCS.rglob("*.svg") if "_build" not in path.parts}
+    ours = {path.name: text for path, text in drawn.items() if path.name not in {"demo.svg", "icon.svg"}}
+    assert len(ours) > 30
+    for name, text in ours.items():
+        assert f"<style>{SVG_STYLE}</style>" in text, name
+        assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', text)) <= set(PALETTE), name
+
+
+def _contrast(one: str, other: str) -> float:
+    """WCAG 2.2's ratio of two colours' luminances."""
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    shares = (int(digits[n : n + 2], 16) / 255 for n in (0, 2, 4))
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return sum(factor * share for factor, share in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_each_colour_of_a_page_has_one_in_the_dark() -> None:
+    of_light, of_dark = (
+        re.findall(r"--(\w+): #", part) for part in STYLE.split("@media (prefers-color-scheme: dark)", 1)
+    )
     assert of_light == of_dark

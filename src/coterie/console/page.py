@@ -43,22 +43,31 @@ figure .phone { display: none; max-width: 480px; }
 figure .phone svg, figure .phone + .wide svg { min-width: 0; }
 @media (max-width: 800px) { figure .phone { display: block; } figure .phone + .wide { display: none; }
   td:last-child:not(.n) { min-width: 24em; } }
-figure svg text, figure svg .small { fill: var(--ink); }
-figure svg .spread { stroke: var(--ink); }
-figure svg .axis { stroke: var(--faint); }
-figure svg .grid { stroke: var(--line); }
-figure svg .paper { fill: var(--paper); }
 """
 
-# Inside each picture, so that it looks the same on its own, on a dark page too.
+# Inside each picture, which so follows the reader's theme in a page and on its own. The darkest of the palette are lighter in
+# the dark, as in timeline.css.
 SVG_STYLE = """
 text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1a1a1a; }
-.small { font-size: 12px; fill: #333; }
+.small { font-size: 12px; }
 .bold { font-weight: 600; }
-.axis { stroke: #666; }
+.axis { stroke: #555; }
 .grid { stroke: #ddd; }
 .spread { stroke: #1a1a1a; stroke-width: 1.5; }
+.unowned { fill: #e6e6e6; }
 .paper { fill: #fff; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e4e4e4; }
+.axis { stroke: #a8a8a8; }
+.grid { stroke: #3a3d42; }
+.spread { stroke: #e4e4e4; }
+.unowned { fill: #3a3d42; }
+.paper { fill: #16181b; }
+[fill="#882255"] { fill: #c75a92; }
+[fill="#661100"] { fill: #b8604c; }
+[stroke="#882255"] { stroke: #c75a92; }
+[stroke="#661100"] { stroke: #b8604c; }
+}
 """
 
 
