@@ -28,7 +28,7 @@ from coterie.broker.requests.turns import LongWork, finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.aside import Outcome
-from coterie.runtime.allocator import collect_seldom
+from coterie.runtime.allocator import COLLECTED_AFTER
 from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
@@ -143,18 +143,18 @@ def _in_a_thread(work: LongWork, then: Callable[[Outcome], None]) -> None:
 
 @contextmanager
 def metered_broker(data: Path, partitions: int = 0, topics: int = 0) -> Iterator[MeteredBroker]:
-    """Every handler is imported, and Python's collector set, as once a broker listens."""
+    """Every handler is imported, and Python's collector set, as once a broker listens; the broker itself is not frozen, for no
+    look at its end to walk what the suite has frozen (conftest.py)."""
     list(import_all())
+    gc.collect()
+    gc.freeze()
     broker = MeteredBroker(data, partitions, topics)
     threshold = gc.get_threshold()
     gc.collect()
-    collect_seldom()
+    gc.set_threshold(COLLECTED_AFTER)
     try:
         yield broker
     finally:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()  # what the suite has frozen (conftest.py) stays so
         gc.set_threshold(*threshold)
         for log in broker.topics.every_log():
             log.close_files()
