@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from coterie_conformance.security import clients, spark
+from coterie_conformance.security import clients
 from coterie_conformance.security.story import (
     DENIALS,
     MECHANISMS,
-    OWN_ERRORS,
     PASSWORD,
-    LoginCheck,
+    LoginFiles,
     _Lines,
-    check_logins,
     checked,
+    logins_of,
 )
 from coterie_conformance.security.tokens import _token_of
 
@@ -41,16 +39,11 @@ def test_what_is_wrong_with_a_login(error: str, expected: str, lines: list[str],
 
 
 @pytest.mark.slow
-def test_clients_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "java", lambda version, folder: clients.librdkafka)
-    monkeypatch.setattr(spark, "spark_connector", lambda folder: nullcontext(clients.librdkafka))
-    for name in ("kafkajs", "franz_go", "sarama"):
-        monkeypatch.setattr(clients, name, lambda: clients.aiokafka)
-    checks: list[LoginCheck] = check_logins("4.3.0", tmp_path / "logins", lambda check: None)
-    without_transactions = 1  # Spark
-    assert len(checks) == len(OWN_ERRORS) * (2 * len(MECHANISMS) + 1 + len(DENIALS) + 2 + 3) - without_transactions
-    of_python = [check for check in checks if check.client in ("librdkafka", "aiokafka")]
-    assert [check for check in of_python if check.wrong] == []
+@pytest.mark.parametrize(("client", "attempt"), [("librdkafka", clients.librdkafka), ("aiokafka", clients.aiokafka)])
+def test_a_client_of_python(client: str, attempt: clients.Attempt, tmp_path: Path) -> None:
+    checks = list(logins_of(LoginFiles(tmp_path), client, attempt))
+    assert len(checks) == 2 * len(MECHANISMS) + 1 + len(DENIALS) + 2 + 3
+    assert [check for check in checks if check.wrong] == []
 
 
 def test_the_token_of_what_the_tool_prints() -> None:

@@ -10,9 +10,8 @@ import json
 import logging
 import ssl
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -172,11 +171,9 @@ def librdkafka(settings: Settings) -> str:
     from confluent_kafka.admin import AdminClient
 
     errors: list[str] = []
-    failed = threading.Event()
 
     def noted(error: object) -> None:
         errors.append(str(error.name()))  # type: ignore[attr-defined]
-        failed.set()
 
     of_others = ("ssl.truststore.location", "ssl.keystore.location", "call", "sasl.token")
     has_sasl = settings["security.protocol"] == "SASL_SSL"
@@ -198,13 +195,28 @@ def librdkafka(settings: Settings) -> str:
     admin = AdminClient(config)
     try:
         if settings["call"] == "list":
-            admin.list_topics(timeout=5)
+            _list_topics(admin, errors)
         else:
             _denied_to_librdkafka(settings["call"], config)
     except KafkaException as error:
         admin.poll(0)
         return next((name for name in errors if name in ("_AUTHENTICATION", "_SSL")), str(error.args[0].name()))
     return ""
+
+
+def _list_topics(admin: Any, errors: Sequence[str]) -> None:
+    """Within 5 s, at whose end a call of librdkafka fails, however early its connections did. Raises KafkaException."""
+    from confluent_kafka import KafkaException
+
+    for left in reversed(range(10)):
+        try:
+            admin.list_topics(timeout=0.5)
+        except KafkaException:
+            admin.poll(0)
+            if errors or not left:
+                raise
+        else:
+            return
 
 
 def _denied_to_librdkafka(call: str, config: dict[str, Any]) -> None:

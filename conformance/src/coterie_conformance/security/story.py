@@ -170,13 +170,13 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
             "sarama": clients.sarama(),
         }
         for client, attempt in attempts.items():
-            for check in _logins(files, client, attempt):
+            for check in logins_of(files, client, attempt):
                 checks.append(check)
                 report(check)
     return checks
 
 
-def _logins(files: LoginFiles, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
+def logins_of(files: LoginFiles, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
     """Each client has brokers of its own: one that was refused may go on for a while in its own threads."""
     login_error, tls_error, *denials = OWN_ERRORS[client]
     with sasl_broker(files, files.broker) as broker, broker_log() as log:
