@@ -15,6 +15,7 @@ from reference_pages import (
     history,
     json_output,
     modules,
+    navigation,
     observed_stories,
     protocol,
     python_api,
@@ -84,5 +85,6 @@ def _add_playground(app: Any, failure: Exception | None) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", _expand_source)
+    app.connect("html-page-context", navigation.prepare, priority=400)  # the theme's is 500
     app.connect("build-finished", _add_playground)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
