@@ -15,20 +15,24 @@ from pathlib import Path
 WIDTHS = (390, 1280)
 SWEPT_WITHIN_S = 600
 _SWEEP = """<!doctype html><title>sweeping</title><body><script>
-const faults = [], left = WIDTHS.flatMap(width => PAGES.map(page => [page, width]));
-async function open(page, width) {
+const faults = [], left = PAGES;
+async function open(page) {
   const frame = document.createElement('iframe');
-  frame.style.cssText = `width: ${width}px; height: 900px; border: 0`;
+  frame.style.cssText = 'height: 900px; border: 0';
+  frame.style.width = `${WIDTHS[0]}px`;
   document.body.append(frame);
   await new Promise(loaded => { frame.onload = loaded; frame.src = '/' + page; });
   const opened = frame.contentDocument;
   for (const image of opened.images)
     if (!image.naturalWidth) faults.push(`${page}: no picture ${image.getAttribute('src')}`);
-  const excess = opened.documentElement.scrollWidth - width;
-  if (excess > 0) faults.push(`${page}: ${excess} pixels wider than a window of ${width}`);
+  for (const width of WIDTHS) {
+    frame.style.width = `${width}px`;
+    const excess = opened.documentElement.scrollWidth - width;
+    if (excess > 0) faults.push(`${page}: ${excess} pixels wider than a window of ${width}`);
+  }
   frame.remove();
 }
-async function openRest() { while (left.length) await open(...left.shift()); }
+async function openRest() { while (left.length) await open(left.shift()); }
 Promise.all([1, 2, 3, 4].map(openRest)).then(() => { document.title = 'SWEPT ' + JSON.stringify(faults); });
 </script>"""
 

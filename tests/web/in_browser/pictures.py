@@ -22,7 +22,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie_conformance.console.browser import chromium, opened
 
 NAMES = ("anna", "ben", "cleo")
-SETTINGS = {"session.timeout.ms": "60000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
+SETTINGS = {"session.timeout.ms": "20000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
 SIZE = {"width": 1180, "height": 1000}
 REPORT_SIZE = {"width": 1040, "height": 900}
 LOGS = Path(__file__).parents[2] / "pipeline" / "server_logs" / "4.3.0"
