@@ -82,6 +82,37 @@ def test_a_leader_that_starts_again(how: str, ends: str) -> None:
         assert failed == [True, False]
 
 
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+def test_records_that_were_buffered_when_the_broker_ended(ends: str) -> None:
+    """The broker has released them with the session, and another member has accepted them (seed 61221 of the kinds)."""
+    with share_groups() as (world, groups):
+        consumer = groups.consumer()
+
+        async def buffer() -> None:
+            consumer.subscribe(["t"])
+            assert await consumer.poll(5_000) == {}
+            await groups.send(b"one")
+            await asyncio.sleep(1)
+
+        async def accept() -> None:
+            async with groups.consumer() as other:
+                other.subscribe(["t"])
+                await polled(other)
+                assert await other.commit() == {T0: None}
+
+        async def read_on() -> None:
+            assert await consumer.poll(3_000) == {}
+            await groups.send(b"two")
+            assert [record.value for record in await polled(consumer)] == [b"two"]
+            await consumer.close()
+
+        world.run(buffer(), LIMIT_S)
+        groups.broker.stop() if ends == "stop" else groups.broker.kill()
+        groups.broker.restart()
+        world.run(accept(), LIMIT_S)
+        world.run(read_on(), LIMIT_S)
+
+
 @in_share_groups()
 async def test_a_consumer_that_fails_leaves_its_records_to_the_others(groups: ShareGroups) -> None:
     """testMultipleConsumersInGroupFailureConcurrentConsumption"""

@@ -158,6 +158,20 @@ def test_a_lost_connection_ends_the_session_and_its_acknowledgements() -> None:
     assert (sent.node_id, sent.request.share_session_epoch) == (2, 0)
 
 
+@pytest.mark.parametrize("how", ["disconnected", "lost"])
+def test_records_that_the_broker_has_released_are_not_handed_out(how: str) -> None:
+    peer = SharePeer()
+    peer.with_session(T0, T1)
+    peer.machine.want()
+    peer.run()
+    peer.fetched(part(T0, [(0, 0, 1)], batch(0, 1)))
+    peer.fetched(part(T1, [(0, 0, 1)], batch(0, 1)), node=2)
+    peer.machine.commit([peer.acks(T0, 9)], 60_000)
+    peer.run()
+    peer.disconnected() if how == "disconnected" else peer.acknowledged(code=_E.SHARE_SESSION_NOT_FOUND)
+    assert [completed.partition.named for completed in peer.machine.buffered] == [T1]
+
+
 def test_a_leader_that_moved_is_followed_and_acknowledgements_to_the_former_one_fail() -> None:
     """testLeadershipChangeAfterFetchBeforeCommitAsync testLeadershipChangeAfterFetchBeforeCommitSync
     testRetryAcknowledgementsWithLeaderChange testWhenLeadershipChangeBetweenShareFetchRequests"""

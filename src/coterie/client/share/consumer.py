@@ -149,7 +149,7 @@ class ShareConsumer(Generic[K, V]):
             self._report_ended()
             if acknowledged is None:  # once nothing is raised any more: what a poll raises leaves the records in hand
                 acknowledged = self._take_acknowledged()
-            delivered.take(sharer.machine.buffered, self.settings.max_poll_records, self._deserialize)
+            delivered.take(sharer.buffered(), self.settings.max_poll_records, self._deserialize)
             if delivered.has_records or delivered.is_damaged:
                 sharer.commit(acknowledged, self.settings.default_api_timeout_ms)
             else:

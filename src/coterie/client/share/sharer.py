@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.cluster import DATA, Cluster
 from coterie.client.connection.handshake import response_type
 from coterie.client.errors import KafkaError, client_error
 from coterie.client.pauses.clock import now_ms
@@ -14,6 +15,7 @@ from coterie.client.pauses.retrying import backoff_of
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import TopicPartition
 from coterie.consuming.sharing.acknowledgements import Acknowledgements
+from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
 from coterie.consuming.sharing.config import BATCH_OPTIMIZED, RECORD_LIMIT, SharingConfig
 from coterie.consuming.sharing.effects import RefreshLeaders, SendShare
 from coterie.consuming.sharing.sharing import Sharing
@@ -56,6 +58,13 @@ class Sharer:
         """Records of these are acquired and no others."""
         self.machine.assign(partitions)
         self.wake()
+
+    def buffered(self) -> deque[CompletedShareFetch]:
+        """What is acquired, and not handed out yet: over connections that are still open."""
+        for node_id in {each.node_id for each in self.machine.buffered}:
+            if self._cluster.open_connection(node_id, DATA) is None:
+                self.machine.disconnected(node_id)
+        return self.machine.buffered
 
     def want(self, acknowledged: Iterable[Acknowledgements]) -> None:
         """Acquires records, until there are some; the acknowledgements travel with the request."""

@@ -231,6 +231,11 @@ class Sharing:
 
     # -- inputs from the driver ---------------------------------------------------------------------------------------
 
+    def disconnected(self, node_id: int) -> None:
+        """The broker has released what it had acquired for this member: what is buffered would be delivered twice, and could
+        not be acknowledged."""
+        self.buffered = deque(each for each in self.buffered if each.node_id != node_id)
+
     def responded(
         self, sent: SendShare, response: ShareFetchResponse | ShareAcknowledgeResponse, now_ms: float
     ) -> None:
@@ -238,6 +243,8 @@ class Sharing:
         node = self._returned(sent)
         code = error_of(response.error_code)
         node.session.responded(code)
+        if code in LOST:
+            self.disconnected(sent.node_id)
         if sent.request.share_session_epoch < 0:
             node.session.reset()
             node.closing = False
@@ -272,6 +279,7 @@ class Sharing:
         begins again."""
         node = self._returned(sent)
         node.session.reset()
+        self.disconnected(sent.node_id)
         node.closing = node.closing and sent.request.share_session_epoch >= 0
         for each in sent.carried:
             self._end(each, code, message)
