@@ -318,8 +318,8 @@ type ProduceOptions struct {
 	Partition *int
 }
 
-// Produce: Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError, TypeError for what is
-// not bytes, ValueError without a value.
+// Produce: Appends these records to one partition: that given, else the key's, else 0; once, also where the partition's leader
+// moves meanwhile. Raises KafkaError, TypeError for what is not bytes, ValueError without a value.
 func (b *Broker) Produce(topic string, values [][]byte, options *ProduceOptions) error {
 	arguments := map[string]any{"topic": topic, "values": texts(values)}
 	if options != nil {

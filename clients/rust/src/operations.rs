@@ -353,8 +353,8 @@ impl Broker {
         self.call("pause", given)
     }
 
-    /// Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError, TypeError for what is
-    /// not bytes, ValueError without a value.
+    /// Appends these records to one partition: that given, else the key's, else 0; once, also where the partition's leader
+    /// moves meanwhile. Raises KafkaError, TypeError for what is not bytes, ValueError without a value.
     pub fn produce(
         &self,
         topic: &str,

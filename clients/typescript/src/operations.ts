@@ -188,8 +188,8 @@ export abstract class Operations {
   }
 
   /**
-   * Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError, TypeError for what is
-   * not bytes, ValueError without a value.
+   * Appends these records to one partition: that given, else the key's, else 0; once, also where the partition's leader
+   * moves meanwhile. Raises KafkaError, TypeError for what is not bytes, ValueError without a value.
    */
   async produce(topic: string, values: Bytes[], options: { key?: Bytes; partition?: number } = {}): Promise<void> {
     await this.call("produce", { topic: topic, values: values.map(bytes), key: options.key === undefined ? undefined : bytes(options.key), partition: options.partition });

@@ -45,6 +45,7 @@ from coterie.wire.messages.topics.create_topics import CreatableTopic, Creatable
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 PRODUCE_VERSION = 12
+LEADERS_TRIED = 10  # by `produce`, of a partition whose leader moves
 CLIENT_ID = "coterie-testing"  # of the requests of `LocalBroker`
 PEER_PREFIXES = ("broker-", "controller-")  # client ids of connections between brokers
 DEFAULTS: dict[str, object] = {
@@ -208,8 +209,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
             self._until(lambda: cluster.all_know(name, count), f"{name} is not known everywhere", lambda: "", WAIT_S)
 
     def produce(self, topic: str, *values: bytes, key: bytes | None = None, partition: int | None = None) -> None:
-        """Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError, TypeError for what is
-        not bytes, ValueError without a value."""
+        """Appends these records to one partition: that given, else the key's, else 0; once, also where the partition's leader
+        moves meanwhile. Raises KafkaError, TypeError for what is not bytes, ValueError without a value."""
         if not values:
             raise ValueError("produce needs at least one value")
         count = self._partition_count(topic)
@@ -221,8 +222,12 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         request = ProduceRequest(
             None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
         )
-        for responded in self._request(request, *self._address(topic, partition)).responses:
-            check(responded.partition_responses[0].error_code, subject=f"{topic}-{partition}")
+        for _ in range(1 if self._cluster is None else LEADERS_TRIED):
+            (responded,) = self._request(request, *self._address(topic, partition)).responses
+            code = responded.partition_responses[0].error_code
+            if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                break
+        check(code, subject=f"{topic}-{partition}")
 
     def _now_ms(self) -> int:
         return int(time.time() * 1000)

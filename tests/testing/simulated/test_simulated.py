@@ -127,6 +127,17 @@ def test_hooks_of_the_local_broker_work_in_the_world() -> None:
         assert broker.requested("JoinGroup") >= 3
 
 
+def test_a_leader_that_moves_while_the_test_produces() -> None:
+    """Seed 64233 of the kinds: the leader that had started again just took the partition back."""
+    with simulate() as world:
+        broker = world.broker(brokers=3)
+        broker.create_topic("orders", 1)
+        broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+        broker.produce("orders", b"a")
+        assert broker.requested("Produce") == 3
+        assert broker._end_offset("orders", 0) == 1
+
+
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_a_broker_that_is_killed_and_restarted_has_all_that_it_acknowledged(brokers: int) -> None:
     async def produce(servers: str, acknowledged: list[bytes]) -> None:

@@ -351,8 +351,8 @@ public abstract class Operations extends Values {
     }
 
     /**
-     * Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError, TypeError for what is
-     * not bytes, ValueError without a value.
+     * Appends these records to one partition: that given, else the key's, else 0; once, also where the partition's leader
+     * moves meanwhile. Raises KafkaError, TypeError for what is not bytes, ValueError without a value.
      *
      * <p>Null is the default of key, partition.
      */
