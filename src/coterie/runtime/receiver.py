@@ -33,7 +33,7 @@ class Receiver(asyncio.BufferedProtocol):
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._received[:nbytes]))
+        self.data_received(self._received[:nbytes].tobytes())
 
     def data_received(self, data: bytes) -> None:
         """Called with at most RECEIVE_BYTES at a time."""

@@ -177,18 +177,12 @@ class TlsConnection(Receiver):
     # -- bytes --------------------------------------------------------------------------------------------------------
 
     def _decrypt(self) -> None:
-        incoming, read = self._incoming, self.tls.read
         parts: list[bytes] = []
         is_over = False
         try:
-            wanted = min(incoming.pending, _RECORD_BYTES)  # a record has fewer bytes of data than of its own
-            while wanted and not is_over:  # a read of nothing costs more than one of a record
-                part = read(wanted)
-                is_over = not part
-                if part:
-                    parts.append(part)
-                # OpenSSL may have had the record's beginning already: as many bytes as were wanted need not be all of it.
-                wanted = min(incoming.pending or (len(part) == wanted) * _RECORD_BYTES, _RECORD_BYTES)
+            while self._incoming.pending and not is_over:  # a read of nothing costs more than one of a record
+                parts.append(self.tls.read(_RECORD_BYTES))  # of one record, all that it has
+                is_over = not parts[-1]
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -198,22 +192,23 @@ class TlsConnection(Receiver):
             return
         if self._outgoing.pending:
             self._flush()  # what TLS itself responds
-        if parts:
-            self._inner.data_received(parts[0] if len(parts) == 1 else b"".join(parts))
+        data = b"".join(parts)
+        if data:
+            self._inner.data_received(data)
         if is_over and not self._inner.eof_received():
             self._raw.close()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypts the data and gives it to the socket."""
-        raw, left = self._raw, data
-        while left and not raw.is_closing():
-            piece = left if len(left) <= _WRITE_BYTES else memoryview(left)[:_WRITE_BYTES]
+        raw, size = self._raw, len(data)
+        for at in range(0, size, _WRITE_BYTES):
+            if raw.is_closing():
+                return
             try:
-                count = self.tls.write(piece)
+                self.tls.write(data if size <= _WRITE_BYTES else memoryview(data)[at : at + _WRITE_BYTES])
             except (ssl.SSLError, OSError) as error:
                 self._fail(_reason(error))
                 return
-            left = b"" if count == len(left) else memoryview(left)[count:]
             raw.write(self._outgoing.read())
 
     def _flush(self) -> None:
