@@ -123,7 +123,7 @@ def test_so_many_are_written_before_the_end_of_the_turn() -> None:
     loop.poll.events = 2
     writes = TurnWrites(loop)
     for number in range(MAX_WRITES + 1):
-        writes.add(lambda number=number: written.append(number))  # type: ignore[misc]
+        writes.add(lambda number=number: written.append(number), 1)  # type: ignore[misc]
     assert written == list(range(MAX_WRITES))
     loop.run_until_complete(asyncio.sleep(0))
     assert written == list(range(MAX_WRITES + 1))
@@ -132,25 +132,27 @@ def test_so_many_are_written_before_the_end_of_the_turn() -> None:
 
 def test_a_write_that_fails_holds_up_no_other() -> None:
     loop, written = CountingLoop(), list[int]()
+    loop.poll.events = 2
     writes = TurnWrites(loop)
-    writes.add(lambda: [][0])
+    writes.add(lambda: [][0], 1)
     for number in range(MAX_WRITES - 2):
-        writes.add(lambda number=number: written.append(number))  # type: ignore[misc]
+        writes.add(lambda number=number: written.append(number), 1)  # type: ignore[misc]
     with pytest.raises(IndexError):
-        writes.add(lambda: written.append(-1))
+        writes.add(lambda: written.append(-1), 1)
     loop.run_until_complete(asyncio.sleep(0))
     assert written == [*range(MAX_WRITES - 2), -1]
     loop.close()
 
 
 def test_large_responses_and_those_of_other_loops_do_not_wait() -> None:
-    loop = CountingLoop()
+    loop, other, written = CountingLoop(), asyncio.SelectorEventLoop(), list[str]()
     loop.poll.events = 2
-    assert TurnWrites(loop).waits(SMALL_BYTES)
-    assert not TurnWrites(loop).waits(SMALL_BYTES + 1)
+    writes = TurnWrites(loop)
+    writes.add(lambda: written.append("small"), SMALL_BYTES)
+    writes.add(lambda: written.append("large"), SMALL_BYTES + 1)
+    TurnWrites(other).add(lambda: written.append("of another loop"), 1)
+    assert written == ["large", "of another loop"]
     loop.close()
-    other = asyncio.SelectorEventLoop()
-    assert not TurnWrites(other).waits(1)
     other.close()
 
 

@@ -288,12 +288,8 @@ class AcceptedConnection(Receiver):
             self._update_reading()
 
     def _write_soon(self) -> None:
-        size, writes = len(self._requests.out), self._broker.writes
-        if size:
-            if writes.waits(size):
-                writes.add(self._flush)
-            else:
-                self._flush()
+        if self._requests.out:
+            self._broker.writes.add(self._flush, len(self._requests.out))
 
     def _flush(self) -> None:
         data = self._requests.out

@@ -66,7 +66,8 @@ class RequestQueue:
         CannotRespond."""
         route, broker, call = ROUTES.get(frame[4:8]), self._broker, self.latest
         connection = call.connection
-        if connection.authentication is not None and connection.authentication.is_raw:
+        authentication = connection.authentication
+        if authentication is not None and authentication.is_raw:
             return self._raw_token(frame)
         try:
             if route is None or not self._body_at or not frame.startswith(self._client, 12):
@@ -78,9 +79,8 @@ class RequestQueue:
                     raise CannotRespond(broker.unserved.add(call, head.api_key))
             elif call.api_version != route.version:
                 call = self.latest = Call(route.version, call.client_id, connection)
-            if connection.authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
-                is_logged = connection.authentication.is_logged
-                raise CannotRespond("" if is_logged else f"{route.name} without authentication")
+            if authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
+                raise CannotRespond("" if authentication.is_logged else f"{route.name} without authentication")
             body_at = self._body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1

@@ -22,12 +22,11 @@ class TurnWrites:
         self._poll = scheduler.poll if isinstance(scheduler, CountingLoop) else None
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def waits(self, size: int) -> bool:
-        """Whether a response of so many bytes is to be added, and not written at once."""
-        return self._poll is not None and self._poll.events > 1 and size <= SMALL_BYTES
-
-    def add(self, write: Callable[[], None]) -> None:
-        """Calls ``write`` once the turn is over."""
+    def add(self, write: Callable[[], None], size: int) -> None:
+        """Calls ``write``, of so many bytes, once the turn is over, or at once."""
+        if self._poll is None or self._poll.events <= 1 or size > SMALL_BYTES:
+            write()
+            return
         waiting = self._waiting
         if not waiting:
             self._scheduler.call_soon(self._write)
