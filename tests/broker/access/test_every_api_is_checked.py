@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, Permission
-from coterie.broker.handlers.access.checks import CHECKS, UNCHECKED
+from coterie.broker.handlers.access.checks import CHECKS, REQUEST_RULES, UNCHECKED
 from coterie.broker.requests.calls import CannotRespond
 from coterie.wire.apis import API_NAMES, APIS, CLUSTER_APIS
 from coterie.wire.messages.groups.offset_commit import (
@@ -133,9 +133,9 @@ _TOPIC_LISTS = ("subscribed_topic_names", "source_topics", "repartition_sink_top
 
 def test_no_api_is_forgotten() -> None:
     served = APIS.keys() | CLUSTER_APIS.keys()
-    assert CHECKS.keys() | UNCHECKED == served
-    assert not CHECKS.keys() & UNCHECKED
-    assert NEEDS.keys() | FILTERS | TOKENS == CHECKS.keys()
+    assert REQUEST_RULES.keys() | CHECKS.keys() | UNCHECKED == served
+    assert len(REQUEST_RULES) + len(CHECKS) + len(UNCHECKED) == len(served)
+    assert NEEDS.keys() | FILTERS | TOKENS == REQUEST_RULES.keys() | CHECKS.keys()
 
 
 @dataclass(frozen=True, slots=True)
