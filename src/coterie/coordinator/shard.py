@@ -97,7 +97,8 @@ _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
 class Shard:
-    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``modern_groups``.
+    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``modern_groups``, the ones
+    whose decisions depend on the broker's topics.
     ``own_configs`` are those of groups with settings of their own."""
 
     def __init__(
@@ -123,11 +124,6 @@ class Shard:
     def of_kind(self, kind: type[K]) -> dict[str, K]:
         """The groups of one kind by id."""
         return {group.group_id: group for group in self.every_group() if isinstance(group, kind)}
-
-    @property
-    def needs_topics(self) -> bool:
-        """Whether it has groups whose decisions depend on the broker's topics."""
-        return bool(self.modern_groups)
 
     def every_group(self) -> list[AnyGroup]:
         """The groups of all kinds."""

@@ -72,34 +72,29 @@ class Component:
 
 
 class ClientQuotas:
-    """The quotas of a broker. A change is on disk when `alter` returns. ``is_alone``: the broker keeps them; in a cluster
-    `put` brings them."""
+    """The quotas of a broker, ``values`` by entity. A change is on disk when `alter` returns. ``is_alone``: the broker keeps
+    them; in a cluster `put` brings them."""
 
     def __init__(self, fs: FileSystem, *, is_alone: bool = True) -> None:
         self._fs = fs
         self.changes = 0  # so far
-        self._values: dict[Entity, dict[str, float]] = {}
+        self.values: dict[Entity, dict[str, float]] = {}
         if is_alone and fs.exists(_FILE):
             remedy = "restore it from a backup, or move it away to go on without quotas"
             try:
                 for row in checked_files.read_json(fs, _FILE, remedy):
-                    self._values[tuple((kind, name) for kind, name in row["entity"])] = dict(row["values"])
+                    self.values[tuple((kind, name) for kind, name in row["entity"])] = dict(row["values"])
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, UnreadableFile):
                     raise
                 raise UnreadableFile(_FILE, "it does not hold quotas", remedy) from error
 
-    @property
-    def values(self) -> Mapping[Entity, Mapping[str, float]]:
-        """The quotas of each entity."""
-        return self._values
-
     def put(self, entity: Entity, values: Mapping[str, float]) -> None:
         """Puts what an entity of a cluster has in force; nothing is written."""
         if values:
-            self._values[entity] = dict(values)
+            self.values[entity] = dict(values)
         else:
-            self._values.pop(entity, None)
+            self.values.pop(entity, None)
         self.changes += 1
 
     def check(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
@@ -115,7 +110,7 @@ class ClientQuotas:
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
         """Sets quotas of entities, or removes them (None), all of them checked before. Raises OSError, and then none is
         changed."""
-        after = dict(self._values)
+        after = dict(self.values)
         for entity, changed in changes.items():
             values = {**after.get(entity, {}), **changed}
             kept = {key: value for key, value in values.items() if value is not None}
@@ -125,7 +120,7 @@ class ClientQuotas:
                 after.pop(entity, None)
         rows = [{"entity": entity, "values": values} for entity, values in after.items()]
         self._fs.write_file(_FILE, checked_files.to_json(rows))
-        self._values = after
+        self.values = after
         self.changes += 1
 
     def describe(self, components: Iterable[Component], *, strict: bool) -> Iterator[tuple[Entity, dict[str, float]]]:
@@ -137,7 +132,7 @@ class ClientQuotas:
             raise _invalid("a filter may name an entity type once")
         if IP in types and len(types) > 1:
             raise _invalid("quotas of addresses do not go with those of users or client ids")
-        for entity, values in list(self._values.items()):
+        for entity, values in list(self.values.items()):
             parts = dict(entity)
             if all(c.matches(parts) for c in components) and not (strict and len(parts) != len(components)):
                 yield entity, _in_order(values)

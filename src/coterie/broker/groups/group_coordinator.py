@@ -163,7 +163,7 @@ class GroupCoordinator(ShardHosting):
             token.respond(refuse(command, refusal.code))
             return
         ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
-        if hosted.shard.needs_topics or isinstance(command, _WITH_TOPICS):
+        if hosted.shard.modern_groups or isinstance(command, _WITH_TOPICS):
             ctx.topics = self.topics_view.image()
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self._new_member_id()
@@ -251,7 +251,7 @@ class GroupCoordinator(ShardHosting):
 
     def _own_context(self, hosted: HostedShard) -> Context:
         now_ms = self._clock.now_ms()
-        return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.needs_topics else Context(now_ms)
+        return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.modern_groups else Context(now_ms)
 
     def end_transaction(self, index: int, marker: WritableTxnMarker, replicated: Decided | None = None) -> None:
         """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. ``replicated`` as in
