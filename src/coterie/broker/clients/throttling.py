@@ -51,11 +51,6 @@ class Throttling:
             self._keys = frozenset(key for of_entity in self._quotas.values.values() for key in of_entity)
         return key in self._keys
 
-    @property
-    def is_active(self) -> bool:
-        """Whether there is any quota at all."""
-        return bool(self._quotas.values)
-
     def _limit(self, key: str, call: Call) -> Limit | None:
         if not self.limits(key):
             return None

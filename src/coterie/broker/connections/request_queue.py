@@ -101,9 +101,8 @@ class RequestQueue:
 
     def _handled(self, route: Route, request: Message, call: Call, correlation_id: int, size: int) -> Pending | None:
         """Raises CannotRespond."""
-        broker = self._broker
-        throttling, throttle_ms = broker.clients.throttling, 0
-        began_s = time_s() if throttling.is_active else 0.0
+        broker, throttle_ms = self._broker, 0
+        began_s = time_s() if broker.clients.quotas.values else 0.0
         try:
             result = broker.handlers[route.api_key](broker, request, call)
         except CannotRespond:
@@ -111,7 +110,7 @@ class RequestQueue:
         except Exception as bug:
             raise self._failed(route, bug) from None
         if began_s:
-            now_ms, took_s = broker.clock.now_ms(), time_s() - began_s
+            throttling, now_ms, took_s = broker.clients.throttling, broker.clock.now_ms(), time_s() - began_s
             throttle_ms = max(
                 throttling.received(route.api_key, call, size, now_ms),
                 throttling.handled(route.api_key, call, took_s, now_ms),
@@ -150,7 +149,7 @@ class RequestQueue:
             if throttle_ms:
                 self._throttle(response, throttle_ms)
             data = route.frame(correlation_id, response)
-            if route.api_key == SHARE_FETCH and self._broker.clients.throttling.is_active:
+            if route.api_key == SHARE_FETCH and self._broker.clients.quotas.values:
                 data = self._throttled_share_fetch(correlation_id, route, response, data)
         except Exception:
             # Other clients may wait for the same decision: they get their responses nonetheless.

@@ -209,11 +209,11 @@ class _Fetching:
     def response(self, read: Read, now_ms: int) -> FetchResponse:
         """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951). Empty,
         and nothing counts as fetched, where the client is over a quota: KafkaApis.handleFetchRequest."""
-        throttling = self.broker.clients.throttling
-        if throttling.is_active and is_consumer(self.request):
+        clients = self.broker.clients
+        if clients.quotas.values and is_consumer(self.request):
             took_s = time_s() - self.began_s if self.took_s is None else self.took_s
             size = size_of(self.fetch, read, self.call.api_version)
-            if throttle_ms := throttling.fetched(self.call, size, took_s, now_ms):
+            if throttle_ms := clients.throttling.fetched(self.call, size, took_s, now_ms):
                 return self.broker.fetch_sessions.throttled(self.fetch, throttle_ms)
         response = self.broker.fetch_sessions.respond(self.fetch, read, now_ms)
         if self.call.api_version >= LEADERS_FROM:
