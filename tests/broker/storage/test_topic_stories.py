@@ -83,8 +83,10 @@ class Story:
             self.compacted |= {topic.name} if policy != "delete" else set()
 
     def delete(self) -> None:
+        """While one of its logs is compacted."""
         topic = self._topic()
         if topic is not None:
+            self._clean(self.rng.choice(topic.partitions))
             self._begin(self.topics.deleting(topic), lambda: None)
 
     def extend(self) -> None:
@@ -154,11 +156,15 @@ class Story:
 
     def compact(self) -> None:
         chosen = self._partition()
-        if chosen is not None and self.policies[chosen[0].topic] != "delete":
-            log = chosen[0].log
-            wanted = plan(log, self.now_ms, force=True)
-            if wanted is not None:
-                self.cleaned.append((log, clean(wanted)))
+        if chosen is not None:
+            self._clean(chosen[0])
+
+    def _clean(self, partition: Partition) -> None:
+        if self.policies[partition.topic] == "delete":
+            return
+        wanted = plan(partition.log, self.now_ms, force=True)
+        if wanted is not None:
+            self.cleaned.append((partition.log, clean(wanted)))
 
     def exchange(self) -> None:
         """The end of a compaction, of a topic that may be gone by now."""
@@ -227,7 +233,7 @@ def records_of(log: PartitionLog) -> Kept:
 STEPS: dict[Callable[[Story], None], int] = {
     Story.append: 10,
     Story.go_on: 8,
-    Story.create: 3,
+    Story.create: 8,
     Story.delete: 2,
     Story.extend: 2,
     Story.delete_records: 2,
