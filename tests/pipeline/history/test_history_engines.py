@@ -52,7 +52,7 @@ def check_same(spark: Any, sources: Sources, path: Path, runs: int = 1) -> dict[
 @pytest.mark.parametrize("version", VERSIONS)
 def test_of_kafkas_folders_and_logs(spark: Any, tmp_path: Path, version: str) -> None:
     data = KAFKA / version
-    counts = check_same(spark, Sources(None, (data,), (data / "server.log",)), tmp_path, runs=2)
+    counts = check_same(spark, Sources(None, (data,), (data / "server.log",)), tmp_path)
     assert min(counts[name] for name in ("commits", "assignments", "ownership", "tenures", "cadence", "lag")) > 0
 
 
@@ -64,7 +64,7 @@ def test_of_kafkas_consumer_groups(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_of_a_brokers_log_alone(spark: Any, tmp_path: Path) -> None:
-    counts = check_same(spark, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path)
+    counts = check_same(spark, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path, runs=2)
     assert (counts["rebalances"], counts["commits"]) == (8, 0)
 
 

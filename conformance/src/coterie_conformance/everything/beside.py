@@ -6,7 +6,7 @@ A broker answers each element for itself, or refuses all for the sake of one; `s
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.wire.fields import FieldSpec
@@ -114,9 +114,9 @@ def _same(one: Value, other: Value, name: str) -> bool:
     return name not in one or name not in other or bool(one[name] == other[name])
 
 
-def stories_beside(common: Common) -> Iterator[Story]:
+def stories_beside(common: Common, apis: Collection[str] = ()) -> Iterator[Story]:
     """Every case of the oldest and of the newest version that both sides serve."""
-    for api in sorted(common):
+    for api in sorted(common.keys() & apis if apis else common):
         for version in sorted({common[api].first, common[api].last}):
             _, names = BEFORE.get(api, ((), Names()))
             every = list(enumerate(_bodies(api, version, names)))

@@ -124,8 +124,7 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
 
 
 def _stories(common: Common, wanted: Wanted, verdict: JudgeResult) -> Iterator[Story]:
-    made = itertools.chain(systematic(common), stories_beside(common))
-    every = [story for story in made if not wanted.apis or story.name.partition(" ")[0] in wanted.apis]
+    every = [*systematic(common, wanted.apis), *stories_beside(common, wanted.apis)]
     if not wanted.apis or "settings" in wanted.apis:
         every += settings_stories(common)
     random.Random(wanted.seed).shuffle(every)
