@@ -28,7 +28,7 @@ WAYS = frozenset({API_VERSIONS, METADATA, FIND_COORDINATOR})  # by which a clien
 
 
 class Close(Exception):
-    """Ends the connection instead of an answer."""
+    """Ends the connection instead of a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Requested:
     address: tuple[str, int]
 
     def honest(self) -> Message:
-        """A right answer that says little."""
+        """A right response that says little."""
         host, port = self.address
         if self.api_key == API_VERSIONS:
             return ApiVersionsResponse(
@@ -57,7 +57,7 @@ class Requested:
         return self.nonsense(random.Random(1), errors=False)
 
     def nonsense(self, rng: random.Random, *, errors: bool = True) -> Message:
-        """An answer of the right shape with anything in it."""
+        """A response of the right shape with anything in it."""
         message: Message = random_struct(APIS[self.api_key].response, self.version, rng)
         if not errors and hasattr(message, "error_code"):
             message.error_code = 0

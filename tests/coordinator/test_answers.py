@@ -22,7 +22,7 @@ from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 
 class JournalledShard:
-    """A shard with a log that always works, its answers, and its journal."""
+    """A shard with a log that always works, its responses, and its journal."""
 
     def __init__(self) -> None:
         self.shard = Shard(CoordinatorConfig(group_initial_rebalance_delay_ms=0))

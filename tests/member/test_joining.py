@@ -51,7 +51,7 @@ def test_heartbeats_are_due_after_the_interval() -> None:
 
 def test_the_session_counts_from_the_last_heartbeat() -> None:
     """testSessionTimeoutExpired, testResetSession, testResetTimeouts: an unanswered heartbeat makes the coordinator
-    unknown after the session timeout; an answer in between moves that."""
+    unknown after the session timeout; a response in between moves that."""
     driven = Driven(heartbeat_interval_ms=100, session_timeout_ms=1_000)
     driven.to_stable([0])
     driven.now_ms = 100

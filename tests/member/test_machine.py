@@ -1,4 +1,4 @@
-"""The member machine alone: what it asks for, and what it makes of each answer."""
+"""The member machine alone: what it asks for, and what it makes of each response."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class ForgetfulCache(LeaderEpochCache):
 @pytest.mark.parametrize(("end_offset", "cut_at"), [(156, 156), (202, 200)])
 @pytest.mark.parametrize("is_known", [False, True])
 def test_truncation_to_the_leaders_offset(end_offset: int, cut_at: int, is_known: bool) -> None:
-    """shouldTruncateToOffsetSpecifiedInEpochOffsetResponseIfFollowerHasNoMoreEpochs: the leader's answer is epoch 4.
+    """shouldTruncateToOffsetSpecifiedInEpochOffsetResponseIfFollowerHasNoMoreEpochs: the leader's response is epoch 4.
     shouldUseLeaderEndOffsetIfInterBrokerVersionBelow20: a leader before Kafka 2.0 names no epoch."""
     log = log_of([5] * 200)
     if not is_known:

@@ -379,7 +379,7 @@ def test_a_time_of_which_kafka_finds_no_record(
 
 @pytest.mark.parametrize("api", sorted(API_BY_NAME))
 def test_every_row_can_be_asked_about_no_answer(api: str) -> None:
-    """A row looks at whole answers too, and a broker may close the connection instead."""
+    """A row looks at whole responses too, and a broker may close the connection instead."""
     question = Question("q", api, API_BY_NAME[api].request.versions.first, {})
     for pair in (({}, "connection closed"), ("connection closed", {}), ({"error_code": "NONE"}, "no answer")):
         for version in ((2, 6, 3), (3, 9, 1), (4, 3, 0)):

@@ -1,4 +1,4 @@
-"""A row about Kafka 2.6 explains what it is about, and nothing beside it: not another version's answer, nor one of ours."""
+"""A row about Kafka 2.6 explains what it is about, and nothing beside it: not another version's response, nor one of ours."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Defects that the judge did not see when it only asked what somebody had thought of, each put back as a handler.
 
-A handler here answers as coterie did before: it changes a request before the broker's own handler, or its answer after.
+A handler here answers as coterie did before: it changes a request before the broker's own handler, or its response after.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OldDefect:
 
 
 def after(api_key: int, change: Change) -> dict[int, Handler]:
-    """The broker's own answer, changed."""
+    """The broker's own response, changed."""
 
     def handle(broker: Services, request: Any, call: Call) -> Any:
         received = HANDLERS[api_key](broker, request, call)

@@ -235,7 +235,7 @@ def test_each_api_has_a_right_request_that_is_not_refused() -> None:
 
 
 async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
-    """By API, the error codes in the answer to its first case."""
+    """By API, the error codes in the response to its first case."""
     broker = Broker(BrokerSettings(settings_for("4.4.0")[0]))
     address = await broker.start("127.0.0.1", 0)
     refusals = dict[str, set[str]]()
@@ -254,7 +254,7 @@ async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
 
 
 class _Scripted:
-    """A side with an answer for each question, by its name."""
+    """A side with a response for each question, by its name."""
 
     def __init__(self, responses: dict[str, Any]) -> None:
         self.responses = responses
@@ -268,7 +268,7 @@ class _Scripted:
 
 @pytest.mark.parametrize("generation", [1, 3])
 def test_what_a_lasting_difference_leaves_to_ask_is_another_story(generation: int) -> None:
-    """Kafka before 4 has the group no longer: of a group that is there, each next answer would differ."""
+    """Kafka before 4 has the group no longer: of a group that is there, each next response would differ."""
     requested = [
         Question(n, "JoinGroup", 3, {}, covers=("", "" if n == "made" else "right")) for n in ("made", "0", "1")
     ]
@@ -287,7 +287,7 @@ def test_what_a_lasting_difference_leaves_to_ask_is_another_story(generation: in
 
 
 def test_the_member_that_joined_is_named_and_not_the_last_of_all() -> None:
-    """A leader's answer lists its members in an order of the broker's own, and a story goes on with its own id."""
+    """A leader's response lists its members in an order of the broker's own, and a story goes on with its own id."""
     side = StorySide("coterie", ("127.0.0.1", 9), "e-", base_ms=0)
     members = [JoinGroupResponseMember(member_id=member, metadata=b"") for member in ("b", "a")]
     response = JoinGroupResponse(member_id="b", leader="b", members=members)

@@ -70,7 +70,7 @@ def render(report: Report) -> Markup:
         ),
         Section("Rebalances", "", _rebalances(report.rebalances)),
         *([] if report.leaders is None else _brokers(report.leaders, report.leader_moves)),
-        Section("Events", "", _events(report.events)),
+        Section("Events", "", table([], [(f"{s:.1f} s", text) for s, text in report.events], frozenset({0}))),
         Section("Lag", "Records produced but not yet committed.", lags),
         Section(report.table_title, "", bars(report.table, report.table_title, report.table_unit)),
     ]
@@ -100,7 +100,3 @@ def _brokers(leaders: Timeline, leader_moves: Sequence[LeaderMove]) -> list[Sect
         timeline_section("Brokers: who leads each partition of the offsets", _BROKERS_NOTE, leaders),
         Section("What moved when the coordinator was killed", "", table(heads, moves, frozenset(range(5)))),
     ]
-
-
-def _events(events: Sequence[tuple[float, str]]) -> Markup:
-    return table([], [(f"{time_s:.1f} s", text) for time_s, text in events], frozenset({0}))

@@ -1,4 +1,4 @@
-"""Client telemetry: the answers of Apache Kafka 4.3.0, and which subscriptions a client gets."""
+"""Client telemetry: the responses of Apache Kafka 4.3.0, and which subscriptions a client gets."""
 
 from __future__ import annotations
 

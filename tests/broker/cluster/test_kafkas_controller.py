@@ -50,7 +50,7 @@ class Replayed:
 
     def _start(self) -> None:
         self.manager = ReplicaManager(self.broker, CONFIG, self.storage, lambda: self.now_ms)
-        self.manager.write_isr = lambda effect: None  # in the recording the answer of ZooKeeper is in what comes next
+        self.manager.write_isr = lambda effect: None  # in the recording the response of ZooKeeper is in what comes next
         self.view = ClusterView(self.broker, is_alone=False)
         no_driver = cast(ControllerDriver, None)  # only for brokers that shut down
         self.control = ControlRequests(self.manager, self.view, no_driver, lambda: None)

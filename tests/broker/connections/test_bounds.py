@@ -75,7 +75,7 @@ class Running:
         return [one for one in self.broker.connections if isinstance(one, AcceptedConnection)]
 
     def unread_bytes(self) -> list[int]:
-        """What each connection holds of answers that its client has not read."""
+        """What each connection holds of responses that its client has not read."""
         return [c._transport.get_write_buffer_size() for c in self.accepted()]
 
 

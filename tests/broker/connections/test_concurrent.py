@@ -1,5 +1,5 @@
 """Many members of many groups at once on real sockets. Names are those of GroupCoordinatorConcurrencyTest; here one loop
-does all the work, so what is looked for is order: every answer right whatever arrives between.
+does all the work, so what is looked for is order: every response right whatever arrives between.
 """
 
 from __future__ import annotations

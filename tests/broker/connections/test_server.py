@@ -318,7 +318,7 @@ async def test_max_connections() -> None:
 
 
 async def test_a_client_that_does_not_read_stops_being_read() -> None:
-    """Back-pressure: megabytes of answers that nobody takes must not pile up in the broker."""
+    """Back-pressure: megabytes of responses that nobody takes must not pile up in the broker."""
     async with broker() as connect:
         client, other = await connect(), await connect()
         await make_topic(client)

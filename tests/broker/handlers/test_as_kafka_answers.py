@@ -409,7 +409,7 @@ def test_commits_of_what_there_is_and_what_there_is_not(connection: BrokerSocket
 
 
 def test_offsets_deleted_of_no_partition(connection: BrokerSocket) -> None:
-    """Of topics without partitions only an unknown one is in the answer (KafkaApis.handleOffsetDeleteRequest)."""
+    """Of topics without partitions only an unknown one is in the response (KafkaApis.handleOffsetDeleteRequest)."""
     connection.request(_committed(), highest=3)
     topics = [OffsetDeleteRequestTopic("t"), OffsetDeleteRequestTopic("nowhere")]
     response = connection.request(OffsetDeleteRequest("g", topics))
@@ -462,7 +462,7 @@ def test_nothing_is_an_element_of_a_list_too(connection: BrokerSocket) -> None:
 
 
 def test_groups_are_deleted_in_the_order_of_the_request(connection: BrokerSocket) -> None:
-    """Also where one answer waits for the disk, and the next is known at once."""
+    """Also where one response waits for the disk, and the next is known at once."""
     connection.request(_committed(), highest=2)
     deleted = connection.request(DeleteGroupsRequest(["g", "x"]), highest=2).results
     assert [(r.group_id, r.error_code) for r in deleted] == [("g", 0), ("x", ErrorCode.GROUP_ID_NOT_FOUND)]

@@ -140,7 +140,7 @@ ELSEWHERE |= {76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94}
 
 
 def error_codes(value: Any) -> list[int]:
-    """Every error code in an answer, however deep."""
+    """Every error code in a response, however deep."""
     if isinstance(value, list):
         return [code for item in value for code in error_codes(item)]
     if not hasattr(value, "fields"):

@@ -192,7 +192,7 @@ async def test_what_had_records_is_read_last_the_next_time() -> None:
                 await client.ask(produce(topic=name), ProduceResponse, 9)
             response = await client.ask(of({}, opened.session_id, epoch), FetchResponse, 12)
             orders.append([t.topic for t in response.responses])
-        # Nobody moved on, so each answer repeats what the one before held.
+        # Nobody moved on, so each response repeats what the one before held.
         assert orders == [["a"], ["b", "a"], ["c", "b", "a"]]
 
 
@@ -280,7 +280,7 @@ STEPS = st.lists(
 
 
 class Merged:
-    """A consumer that knows each partition only by the answers of its session."""
+    """A consumer that knows each partition only by the responses of its session."""
 
     def __init__(self, client: Client, version: int) -> None:
         self.client, self.version = client, version
@@ -302,7 +302,7 @@ class Merged:
         for topic in response.responses:
             for data in topic.partitions:
                 self.view[topic.topic or names[topic.topic_id]] = plain(data)
-        # What an answer leaves out has what it had, without records and without an error.
+        # What a response leaves out has what it had, without records and without an error.
         responded = {topic.topic or names[topic.topic_id] for topic in response.responses}
         for name in self.view.keys() - responded:
             self.view[name]["records"] = b""

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions page by page; the rows are Apache Kafka 4.3.0's answers."""
+"""DescribeTopicPartitions page by page; the rows are Apache Kafka 4.3.0's responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that describe and alter settings, in an order that builds state; each answer as JSON.
+"""Requests that describe and alter settings, in an order that builds state; each response as JSON.
 
 What Apache Kafka answers stands in data/config-story-VERSION.json. To record it again (Java and Maven needed):
 python -m tests.broker.settings.config_story 3.9.1 4.3.0
@@ -48,7 +48,7 @@ OF_BROKER = [
 
 
 class ConfigClient:
-    """Sends the requests to one broker; each method is a request and returns what its answer says."""
+    """Sends the requests to one broker; each method is a request and returns what its response says."""
 
     def __init__(self, address: tuple[str, int], wait_s: float) -> None:
         self.socket = BrokerSocket(*address)

@@ -53,7 +53,7 @@ def _is_table(part: object) -> bool:
 
 
 def test_settings_are_described_and_altered_as_by_kafka(levels: None) -> None:
-    """Each answer is that of Kafka 3.9.1 or of 4.3.0, where the two differ."""
+    """Each response is that of Kafka 3.9.1 or of 4.3.0, where the two differ."""
 
     async def run() -> list[tuple[str, Response]]:
         broker = Broker(BrokerSettings(config_story.STATIC))

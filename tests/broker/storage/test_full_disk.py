@@ -92,7 +92,7 @@ def test_every_api_is_answered(
 
 
 async def test_a_coordinator_without_its_topic_is_not_available(disk: Disk) -> None:
-    """Kafka's answer where __consumer_offsets cannot be made (KafkaApis.getCoordinator)."""
+    """Kafka's response where __consumer_offsets cannot be made (KafkaApis.getCoordinator)."""
     async with broker() as connect:
         client = await connect()
         disk.full = True

@@ -1,4 +1,4 @@
-"""Every answer of the story of producers is that of Apache Kafka 3.9.1 or of 4.3.0, where the two differ."""
+"""Every response of the story of producers is that of Apache Kafka 3.9.1 or of 4.3.0, where the two differ."""
 
 from __future__ import annotations
 

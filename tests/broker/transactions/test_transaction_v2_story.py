@@ -1,4 +1,4 @@
-"""Every answer of the story of a producer of version 2, and every state in `__transaction_state`, is that of Apache Kafka
+"""Every response of the story of a producer of version 2, and every state in `__transaction_state`, is that of Apache Kafka
 4.3.0."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A story of producers, told to a broker: right, wrong and late requests about transactions, each answer as JSON.
+"""A story of producers, told to a broker: right, wrong and late requests about transactions, each response as JSON.
 
 What Apache Kafka answers stands in data/transaction-story-VERSION.json. To record it again (Java and Maven needed):
 python -m tests.broker.transactions.transaction_story 3.9.1 4.3.0
@@ -90,7 +90,7 @@ class Teller:
 
 
 def codes_of(response: Any) -> list[int]:
-    """Every error code, in the order of the answer."""
+    """Every error code, in the order of the response."""
     if hasattr(response, "results_by_topic"):
         return [p.partition_error_code for t in response.results_by_topic for p in t.results_by_partition]
     if hasattr(response, "responses"):
@@ -101,7 +101,7 @@ def codes_of(response: Any) -> list[int]:
 
 
 def tell(address: tuple[str, int]) -> list[tuple[str, Response]]:
-    """Steps with their answers."""
+    """Steps with their responses."""
     teller = Teller(address)
     teller.socket.request(CreateTopicsRequest([CreatableTopic("t", 2, 1), CreatableTopic("u", 1, 1)]))
     for key, kind in (("x", 1), ("g", 0)):
@@ -253,7 +253,7 @@ def _committed(teller: Teller, group: str) -> list[list[Any]]:
 
 
 def _settle(teller: Teller, group: str) -> None:
-    """Until nothing is pending: markers follow a moment after EndTxn's answer."""
+    """Until nothing is pending: markers follow a moment after EndTxn's response."""
     end_s = time.monotonic() + PATIENCE_S
     time.sleep(0.05)
     while time.monotonic() < end_s and "UNSTABLE_OFFSET_COMMIT" in str(_committed(teller, group)):

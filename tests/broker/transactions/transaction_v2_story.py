@@ -1,4 +1,4 @@
-"""A story of a producer of version 2 of transactions (KIP-890), with each answer and the states that it leaves in
+"""A story of a producer of version 2 of transactions (KIP-890), with each response and the states that it leaves in
 `__transaction_state`.
 
 Those of Apache Kafka stand in data/transaction-v2-story-VERSION.json. To record it again (Java and Maven needed):
@@ -114,7 +114,7 @@ class Story:
 
 
 def tell(address: tuple[str, int]) -> list[Row]:
-    """Steps with their answers."""
+    """Steps with their responses."""
     story = Story(address)
     try:
         for part in (_records, _ends_of_nothing, _offsets, _between_brokers, _of_version_1, _identities):

@@ -1,4 +1,4 @@
-"""Planted incidents with their right answer: what happened to a group, which tool an agent asks, and what its response has to
+"""Planted incidents with their right response: what happened to a group, which tool an agent asks, and what its response has to
 say.
 
 As on any Kafka the broker explains nothing: an observer's journal lies in a folder, or there is none."""

@@ -1,4 +1,4 @@
-"""What the tools of `coterie mcp` return of planted incidents: the right answer, in few characters."""
+"""What the tools of `coterie mcp` return of planted incidents: the right response, in few characters."""
 
 from __future__ import annotations
 

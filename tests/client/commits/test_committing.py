@@ -50,7 +50,7 @@ def broker(coterie_broker: LocalBroker) -> LocalBroker:
     return coterie_broker
 
 
-# -- what an answer means --------------------------------------- -----------------------------------------
+# -- what a response means --------------------------------------- -----------------------------------------
 
 
 def stable() -> Driven:

@@ -39,7 +39,7 @@ def asking(timeout_s: float) -> tuple[Connection, asyncio.Task[HeartbeatResponse
 
 
 async def test_a_task_that_is_cancelled_as_its_answer_arrives_stays_cancelled() -> None:
-    """asyncio.wait_for of Python 3.11 returns the answer instead, and a fetcher that is closed then goes on for ever."""
+    """asyncio.wait_for of Python 3.11 returns the response instead, and a fetcher that is closed then goes on for ever."""
     connection, task = asking(10)
     await asyncio.sleep(0)
     connection.data_received(RESPONSE)
@@ -117,7 +117,7 @@ async def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 30])
 async def test_answers_are_told_apart_however_they_are_cut(pieces: int) -> None:
-    """The first one holds what looks like a whole answer to the second request, and may be cut just before it."""
+    """The first one holds what looks like a whole response to the second request, and may be cut just before it."""
     connection = Connection("test")
     connection.connection_made(Silent())
     responses, errors = list[bytes](), list[Exception]()

@@ -1,7 +1,7 @@
 """Closing a consumer while records flow, again and again: every close ends, and nothing is left behind.
 
-asyncio.wait_for of Python 3.11 and older swallows a cancellation that comes in the same turn as the answer; one close in fifty
-hung so. ``--closes 1000`` closes as many."""
+asyncio.wait_for of Python 3.11 and older swallows a cancellation that comes in the same turn as the response; one close in
+fifty hung so. ``--closes 1000`` closes as many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a ZooKeeper counts as started: not before it opens sessions. Servers of one answer stand for its phases."""
+"""When a ZooKeeper counts as started: not before it opens sessions. Servers of one response stand for its phases."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def record_kafka(version: str, folder: Path) -> Path:
-    """Asks that Kafka every story and writes its answers into the package; the file. Raises CannotRun."""
+    """Asks that Kafka every story and writes its responses into the package; the file. Raises CannotRun."""
     with running(version, folder, _SETTINGS) as address:
 
         async def ask() -> Path:

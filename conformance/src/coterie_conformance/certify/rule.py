@@ -75,7 +75,7 @@ def fetch(name: str, offset: int = 0, topic: str = "$t", **body: Any) -> Questio
 
 
 def join(name: str, of: str = "", version: int = 5, connection: str = "main", **body: Any) -> Question:
-    """``of``: the question whose answer gave the member id; "" for a member that has none yet."""
+    """``of``: the question whose response gave the member id; "" for a member that has none yet."""
     plain: Body = {
         "group_id": "$g",
         "session_timeout_ms": 30_000,

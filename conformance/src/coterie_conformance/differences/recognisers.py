@@ -22,7 +22,7 @@ SHORT_FETCH_BYTES = 1000  # less than a story writes
 
 @dataclass(frozen=True, slots=True)
 class DifferingPart:
-    """One part that differs, with the question and both whole answers."""
+    """One part that differs, with the question and both whole responses."""
 
     question: Question
     part: Part
@@ -150,7 +150,7 @@ def _without_an_id(case: DifferingPart) -> int:
 
 
 def ends_in_another_story(case: DifferingPart) -> bool:
-    """A page of all topics, of which one answer's goes on with another story's topic."""
+    """A page of all topics, of which one response's goes on with another story's topic."""
     cursors = [response.get("next_cursor") for response in (case.ours, case.theirs) if isinstance(response, dict)]
     others = [cursor for cursor in cursors if cursor is not None and not cursor["topic_name"].startswith("$")]
     return bool(others) and not case.question.body.get("topics")

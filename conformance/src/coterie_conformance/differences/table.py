@@ -1,6 +1,6 @@
 """The differences that are known, each with its reason: one table for the group stories and for `everything`.
 
-A row of `ROWS` recognises one part of one answer: the api, the place in it, the values on both sides, and the versions of
+A row of `ROWS` recognises one part of one response: the api, the place in it, the values on both sides, and the versions of
 Kafka. Whatever no row recognises is a failure; a row that recognises nothing in a full run is reported, so that it goes.
 A row of `STORY_ROWS` is about group stories and recognises how a whole story's sides parted (`accepted` has how); such a
 story ends there, unharmed. `sides.LEFT_OUT` is what group stories do not compare at all; `everything` compares it.

@@ -1,4 +1,4 @@
-"""A story asked of two brokers: question by question, each answer compared with the other's.
+"""A story asked of two brokers: question by question, each response compared with the other's.
 
 Kafka's own parts agree only after a while: a topic is known to the coordinator later than to the controller, a marker is
 written after its EndTxn was answered. So a response that only reads is asked for again while the two differ, and one that
@@ -45,7 +45,7 @@ def keeps_state(question: Question) -> bool:
 
 @dataclass(slots=True)
 class Difference:
-    """One question's answers, and the parts that no row explains."""
+    """One question's responses, and the parts that no row explains."""
 
     story: Story
     question: Question

@@ -36,7 +36,7 @@ def merged(before: Tree, after: Tree) -> Tree:
 
 
 def _accepted(response: Tree) -> set[tuple[Any, int]]:
-    """Name and partition of each that a Produce's answer has without an error; of one that names topics by their ids none."""
+    """Name and partition of each that a Produce's response has without an error; of one that names topics by their ids none."""
     topics = response.get("responses") or [] if isinstance(response, dict) else []
     parts = [(t["name"], p) for t in topics if "name" in t for p in t.get("partition_responses") or []]
     return {(name, part["index"]) for name, part in parts if part["error_code"] == "NONE"}

@@ -86,7 +86,7 @@ def _simplified(question: Question) -> Iterator[Question]:
 
 
 def _may_go(question: Question, way: tuple[str | int, ...]) -> bool:
-    """Whether the request less what stands there is one that stories ask: Kafka's answer to another, or none, is of another
+    """Whether the request less what stands there is one that stories ask: Kafka's response to another, or none, is of another
     cause."""
     at: Any = question.body
     for step in way[:-1]:

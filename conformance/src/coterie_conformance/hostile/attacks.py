@@ -70,7 +70,7 @@ def send(s: socket.socket, data: bytes) -> bool:
 
 
 def receive(s: socket.socket) -> bytes | None:
-    """The next answer's frame; None where the connection is closed."""
+    """The next response's frame; None where the connection is closed."""
     try:
         size = int.from_bytes(_exactly(s, 4), "big")
         return _exactly(s, size)

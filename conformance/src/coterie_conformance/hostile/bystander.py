@@ -1,4 +1,4 @@
-"""A group member in a process of its own that sends a heartbeat every 0.2 s and writes down how long each answer took.
+"""A group member in a process of its own that sends a heartbeat every 0.2 s and writes down how long each response took.
 
     python -m coterie_conformance.hostile.bystander HOST PORT FILE
 

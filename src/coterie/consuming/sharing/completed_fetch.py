@@ -4,13 +4,13 @@ ShareCompletedFetch)."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.consuming.record import ShareRecord, TimestampType
 from coterie.consuming.sharing.acknowledgements import GAP, AcknowledgeType, TopicIdPartition
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, batches, check_crc
+from coterie.records.batch import TIMESTAMP_TYPE_BIT, batches, check_crc
 from coterie.records.decoding import decode_rows
 from coterie.wire.messages.share.share_fetch import SharePartitionData
 
@@ -46,7 +46,7 @@ class CompletedShareFetch:
                 self._counts.setdefault(offset, run.delivery_count)
         self._data = data.records or b""
         self._check_crcs = check_crcs
-        self._batches = self._headers()
+        self._batches = batches(self._data)
         self._rows: deque[ShareRecord[Any, Any]] = deque()
         self._damage: HandedOut | None = None  # comes by itself, after the records before it
 
@@ -54,9 +54,6 @@ class CompletedShareFetch:
     def is_consumed(self) -> bool:
         """Whether every acquired offset is handed out, as a record, a gap or damage."""
         return not self._counts and self._damage is None
-
-    def _headers(self) -> Iterator[tuple[int, BatchHeader]]:
-        yield from batches(self._data)
 
     def take(self, limit: int, deserialize: Deserialize | None) -> HandedOut:
         """At least ``limit`` records where there are so many, and the rest of the batch that they end in. Damage behind records

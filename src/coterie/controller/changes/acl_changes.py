@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from coterie.authorizer.acls import Acl, PatternType
 from coterie.controller.changes import acl_nodes
@@ -87,8 +87,4 @@ class AclChanges(NotificationScript):
             return []
 
     def _effect(self) -> AclsRead:
-        return AclsRead(tuple(_of_all(self._by_resource.values())))
-
-
-def _of_all(lists: Iterable[list[Acl]]) -> Iterable[Acl]:
-    return (acl for acls in lists for acl in acls)
+        return AclsRead(tuple(chain.from_iterable(self._by_resource.values())))

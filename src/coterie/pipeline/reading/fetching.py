@@ -69,12 +69,9 @@ def _pieces(r: OffsetRange, stored: list[Stored], with_headers: bool) -> Iterato
             try:
                 columns_of([batch], with_headers=with_headers)
             except Exception as error:
-                raise _corrupt(r, batch[2].base_offset, batch[2].last_offset + 1, error) from error
+                first, last = batch[2].base_offset, batch[2].last_offset
+                raise CorruptBatchError(r.topic, r.partition, first, last + 1, str(error)) from error
         raise
-
-
-def _corrupt(r: OffsetRange, offset: int, next_offset: int, error: Exception) -> CorruptBatchError:
-    return CorruptBatchError(r.topic, r.partition, offset, next_offset, str(error))
 
 
 def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:

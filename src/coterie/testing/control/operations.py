@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from coterie.coordinator.journal.line import JournalLine
@@ -68,12 +69,9 @@ class ControlOperation:
                 values[parameter.name] = read
         method = getattr(broker, self.method)
         if rest:  # the parameters before *values are passed by position
-            before = [values.pop(name) for name in names[: names.index(self._rest_name())]]
+            before = [values.pop(p.name) for p in takewhile(lambda p: not p.is_rest, self.parameters)]
             return self.result.write(method(*before, *rest, **values), rules)
         return self.result.write(method(**values), rules)
-
-    def _rest_name(self) -> str:
-        return next(p.name for p in self.parameters if p.is_rest)
 
 
 # By another name than the method's.

@@ -121,7 +121,7 @@ def test_a_topic_that_cannot_be_enlarged(content: str, error: ErrorCode, text: s
 
 
 def requested(cluster: LocalBroker, count: int, *added: list[int]) -> ErrorCode:
-    """The controller's answer to CreatePartitions with an assignment."""
+    """The controller's response to CreatePartitions with an assignment."""
 
     async def story() -> ErrorCode:
         connections = Cluster(client_settings({"bootstrap.servers": cluster.bootstrap_servers}))

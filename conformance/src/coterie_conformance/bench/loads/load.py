@@ -204,7 +204,7 @@ def batch_of(record_bytes: int) -> tuple[bytes, int]:
 
 
 def produce(address: tuple[str, int], batch: bytes, seconds: float, in_flight: int = 4) -> float:
-    """MB/s taken in over one connection, ``in_flight`` requests ahead of their answers."""
+    """MB/s taken in over one connection, ``in_flight`` requests ahead of their responses."""
     return produce_ahead(address, produce_frame(TOPIC, 0, batch), seconds, in_flight) * len(batch) / 1e6
 
 

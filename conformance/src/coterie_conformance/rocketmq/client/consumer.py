@@ -132,7 +132,7 @@ class RocketMQConsumer:
         await until_woken(self._woken, timeout_s)
 
     async def _carry_out(self, effect: Effect) -> Any:
-        """Its answer. Raises RocketMQError or Unavailable."""
+        """Its response. Raises RocketMQError or Unavailable."""
         cluster, group = self._cluster, self.config.group
         match effect:
             case FetchRoute(topic):
