@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from coterie.client import KafkaError, Producer
 
 CHUNK_BYTES = 1 << 20
-# Larger batches than Producer's: a command that copies a file wants throughput, and each batch costs the broker the same.
-BATCHES = {"batch.size": "524288"}
+# librdkafka's: a command that copies a file wants throughput, and each batch has a fixed cost in the client and in the broker.
+BATCHES = {"batch.size": "1000000"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 TOPIC_WAIT_MS = 5_000  # a topic that the broker creates at its first use is there sooner
