@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import selectors
 import socket
 from collections.abc import Callable
 
@@ -12,7 +14,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.turn_writes import MAX_WRITES, SMALL_BYTES, TurnWrites
 from coterie.broker.settings import BrokerSettings
-from coterie.runtime.counting_loop import CountingLoop
+from coterie.runtime.counting_loop import MOST_EVENTS, CountingLoop, CountingSelector
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from tests.async_tests import AsyncTest, run_by
@@ -176,3 +178,19 @@ def test_a_loop_counts_the_events_of_its_polls() -> None:
         reader.close()
         writer.close()
     loop.close()
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="a poll of other systems returns all events")
+def test_a_poll_leaves_some_events_to_the_next() -> None:
+    """In turns, so that none waits behind those that are always ready."""
+    selector, pairs = CountingSelector(), [socket.socketpair() for _ in range(MOST_EVENTS + 10)]
+    for reader, writer in pairs:
+        selector.register(reader, selectors.EVENT_READ)
+        writer.send(b"x")
+    polls = [{key.fd for key, _ in selector.select(0)} for _ in range(2)]
+    assert [len(each) for each in polls] == [MOST_EVENTS, MOST_EVENTS]
+    assert polls[0] | polls[1] == {reader.fileno() for reader, _ in pairs}
+    selector.close()
+    for reader, writer in pairs:
+        reader.close()
+        writer.close()
