@@ -29,7 +29,7 @@ class CountingSelector(selectors.DefaultSelector):
 
 
 class _FewEvents:
-    """An epoll whose further events come with the next poll, before those that are there again."""
+    """An epoll whose further events come with the next poll, before the ones that are there again."""
 
     def __init__(self, epoll: Any) -> None:
         self._epoll = epoll
