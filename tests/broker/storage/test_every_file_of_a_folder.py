@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from coterie.broker.storage.checkpoints import FILE as CHECKPOINT
+from coterie.broker.storage.checkpoints import HIGH_WATERMARKS
 from coterie.broker.storage.identity import FolderOfAnother
 from coterie.log.files.findings import UnreadableFile
 from coterie_conformance.fuzzing.disk import FaultyFileSystem
@@ -102,3 +104,28 @@ def test_a_start_on_a_folder_with_a_damaged_file(orderly: bool, caplog: pytest.L
 
     caplog.set_level(logging.WARNING)
     assert not asyncio.run(story())
+
+
+EVIDENCE = ("index", "snapshot", "leader-epoch-checkpoint", "high watermarks")
+
+
+@pytest.mark.parametrize("left", EVIDENCE)
+def test_an_emptied_log_is_shown_by_each_file_beside_it(left: str, caplog: pytest.LogCaptureFixture) -> None:
+    """After a kill; the others are not there."""
+
+    async def story() -> None:
+        fs = await make_folder(orderly=False)
+        for name in list(fs.files):
+            file = name.removeprefix("plain-1/")
+            kind = "high watermarks" if file == HIGH_WATERMARKS else file.removeprefix(f"{file.split('.')[0]}.")
+            if kind in EVIDENCE and kind != left:
+                fs.lose(name)
+        fs.lose(CHECKPOINT)
+        for name in [name for name in fs.files if name.startswith("plain-1/") and name.endswith(".log")]:
+            fs.files[name].data.clear()
+        caplog.clear()
+        await known(fs)
+
+    caplog.set_level(logging.WARNING)
+    asyncio.run(story())
+    assert any("plain-1" in message and "shows that it had come to" in message for message in caplog.messages), left
