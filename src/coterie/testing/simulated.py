@@ -216,7 +216,7 @@ class WorldBroker(LocalBroker):
             return None
         try:
             return super()._group(group_id)
-        except Refusal:  # it loads
+        except (Refusal, ProcessEnded):  # it loads; or ends, as the first look makes the topic of the offsets
             return None
 
     def committed_now(self, group: str) -> dict[tuple[str, int], int]:

@@ -146,3 +146,14 @@ def test_what_a_power_cut_has_taken_is_a_finding_of_a_broker_without_a_folder(
         broker.power_cut()
         broker.restart()
     assert any(line.startswith("inconsistencies in memory: ") for line in caplog.messages), caplog.messages
+
+
+def test_a_broker_that_dies_while_a_test_looks_at_a_group() -> None:
+    """The first look at a group makes the topic of the offsets (seed 6976 of the programs)."""
+    with simulate() as world:
+        broker = world.broker()
+        world.disk("broker-1").dies_in = 1
+        assert broker.group_now("billing") is None
+        broker.restart()
+        broker.create_topic("orders", 1)
+        assert broker.committed_now("billing") == {}
