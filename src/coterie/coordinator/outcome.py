@@ -107,10 +107,10 @@ class Outcome:
     events: list[Event] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     deadlines: list[tuple[str, int]] = field(default_factory=list)
-    is_heartbeat: bool = False
     producer: tuple[int, int] | None = None
     divisible: bool = False
     resolve: frozenset[str] = frozenset()
     initialize: InitializeShareGroupStateRequest | None = None
     internal_topics: tuple[ConfiguredInternalTopic, ...] = ()
+    is_heartbeat: bool = False
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

@@ -182,7 +182,7 @@ def test_a_loop_counts_the_events_of_its_polls() -> None:
 
 @pytest.mark.skipif(not hasattr(select, "epoll"), reason="a poll of other systems returns all events")
 def test_a_poll_leaves_some_events_to_the_next() -> None:
-    """In turns, so that none waits behind those that are always ready."""
+    """A descriptor that becomes ready is returned, although others are ready at each poll."""
     selector, pairs = CountingSelector(), [socket.socketpair() for _ in range(MOST_EVENTS + 10)]
     for reader, writer in pairs:
         selector.register(reader, selectors.EVENT_READ)

@@ -1,4 +1,4 @@
-"""A story of producers, told to a broker: right, wrong and late requests about transactions, each response as JSON.
+"""Requests of producers to a broker, in order: right, wrong and late ones about transactions, each response as JSON.
 
 What Apache Kafka answers stands in data/transaction-story-VERSION.json. To record it again (Java and Maven needed):
 python -m tests.broker.transactions.transaction_story 3.9.1 4.3.0

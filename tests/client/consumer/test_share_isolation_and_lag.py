@@ -35,7 +35,7 @@ async def test_isolation_levels(groups: ShareGroups, isolation: str, read: list[
 
 @in_share_groups()
 async def test_a_group_begins_to_read_committed_records_alone(groups: ShareGroups) -> None:
-    """testAlterReadUncommittedToReadCommittedIsolationLevel: also of those that were released"""
+    """testAlterReadUncommittedToReadCommittedIsolationLevel: released records too"""
     async with groups.consumer(**EXPLICIT) as consumer:
         consumer.subscribe(["t"])
         await transactions(groups, "a", "aborted 1")
