@@ -43,6 +43,8 @@ from coterie.broker.storage.identity import FolderOfAnother
 from coterie.broker.storage.kept_files import PRIVATE_FILES
 from coterie.log.files.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.files.findings import UnreadableFile
+from coterie.runtime.receiver import Receiver
+from coterie.runtime.shared_poll import shared_poll
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.zookeeper.topics_copy import Registration
@@ -115,6 +117,7 @@ class Broker(BrokerNode):
         OSError for trouble in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register
         in, or SettingError for a bad setting of a listener, or among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
+        self.poll = shared_poll(self.loop)
         if self.settings.joins_cluster:
             check_for_cluster(self.settings.current, chosen)
         self.advertised_addresses = advertised_addresses(self.settings, chosen)
@@ -175,12 +178,15 @@ class Broker(BrokerNode):
     def _accepting(self, listener: Listener) -> Callable[[], asyncio.BaseProtocol]:
         """Makes the protocol of each connection to the listener. Raises SettingError."""
         if not listener.has_tls:
-            return lambda: AcceptedConnection(self, listener)
+            return lambda: self._polled(AcceptedConnection(self, listener))
         from coterie.broker.connections.listener_tls import ListenerTls
         from coterie.broker.connections.tls_connection import TlsConnection
 
         tls = ListenerTls(self.settings, listener)
-        return lambda: TlsConnection(self, tls, AcceptedConnection(self, listener))
+        return lambda: self._polled(TlsConnection(self, tls, AcceptedConnection(self, listener)))
+
+    def _polled(self, connection: Receiver) -> asyncio.BaseProtocol:
+        return connection if self.poll is None else self.poll.accept(connection)
 
     def _open_own_folder(self) -> None:
         """Opens the data folder. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
@@ -272,6 +278,8 @@ class Broker(BrokerNode):
         self.groups.close()
         self.share_coordinator.close()
         await self.connections.close()
+        if self.poll is not None:
+            self.poll.close()
         self.log_lines.flush()
         if self.failure is None:
             self.keep_files()

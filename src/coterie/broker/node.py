@@ -57,6 +57,7 @@ from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding
 from coterie.log.retention import retain
+from coterie.runtime.shared_poll import SharedPoll
 from coterie.share.dead_letters import DeadRecords
 from coterie.share.partition import Ended
 from coterie.wire.apis import advertised_versions
@@ -101,6 +102,7 @@ class BrokerNode:
         self.acl_nodes: AclNodes | None = None
         self.token_nodes: TokenNodes | None = None
         self.unserved = UnservedRequests()
+        self.poll: SharedPoll | None = None  # of the connections that it accepts
         self.cluster_id = ""
         self.advertised_addresses: dict[str, tuple[str, int]] = {}  # by the names of listeners
         slots = settings.current.max_incremental_fetch_session_cache_slots
@@ -122,7 +124,7 @@ class BrokerNode:
         before, unless the folder is to take any. Raises OSError, UnreadableFile, FolderOfAnother, or SettingError for a bad
         setting among those kept in the folder."""
         self.scheduler: Scheduler = scheduler
-        self.turns, self.writes = Turns(scheduler, in_thread), TurnWrites(scheduler)
+        self.turns, self.writes = Turns(scheduler, in_thread), TurnWrites(scheduler, self.poll)
         self.log_lines = LogLines(logger, scheduler)
         self._open_folder(fs, boot_id)
         finish(self._subscribing(self.kept_configs.names(ResourceType.CLIENT_METRICS)))

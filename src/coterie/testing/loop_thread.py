@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from coterie.runtime.counting_loop import CountingLoop
-
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
@@ -27,7 +25,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def _begin(self) -> None:
-        self._loop = CountingLoop()
+        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"coterie-{self._what}", daemon=True)
         self._thread.start()
 

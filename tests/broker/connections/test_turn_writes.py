@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import select
-import selectors
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,7 +12,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.turn_writes import MAX_WRITES, SMALL_BYTES, TurnWrites
 from coterie.broker.settings import BrokerSettings
-from coterie.runtime.counting_loop import MOST_EVENTS, CountingLoop, CountingSelector
+from coterie.runtime.shared_poll import SharedPoll
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from tests.async_tests import AsyncTest, run_by
@@ -23,7 +21,7 @@ from tests.broker.fake_transport import FakeTransport
 
 
 class Served:
-    """A broker in a loop whose last poll had ``events``, with a connection."""
+    """A broker with a connection."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker, self.transport = broker, FakeTransport()
@@ -51,26 +49,24 @@ def _correlation_ids(data: bytes) -> list[int]:
 
 
 def in_loop(events: int) -> Callable[[AsyncTest], Callable[..., None]]:
-    """Decorates a test with a connection, in a loop whose next poll has so many events."""
+    """Decorates a test with a connection of a broker whose last poll had so many events."""
 
     async def run(test: AsyncTest) -> None:
         broker = Broker(BrokerSettings())
         await broker.start("127.0.0.1", 0)
         try:
             await quiet()
-            loop = asyncio.get_running_loop()
-            assert isinstance(loop, CountingLoop)
+            assert broker.poll is not None
             served = Served(broker)
             served.request(0)  # the handler is imported
             served.transport.written.clear()
-            loop.poll.events = events
+            broker.poll.events = events
             await test(served)
         finally:
             await broker.stop()
 
     def run_in_loop(test: AsyncTest) -> None:
-        with asyncio.Runner(loop_factory=CountingLoop) as runner:
-            runner.run(run(test))
+        asyncio.run(run(test))
 
     return run_by(run_in_loop)
 
@@ -120,77 +116,43 @@ async def test_an_aborted_connection_writes_nothing(served: Served) -> None:
     assert served.written() == []
 
 
-def test_so_many_are_written_before_the_end_of_the_turn() -> None:
-    loop, written = CountingLoop(), list[int]()
-    loop.poll.events = 2
-    writes = TurnWrites(loop)
-    for number in range(MAX_WRITES + 1):
-        writes.add(lambda number=number: written.append(number), 1)  # type: ignore[misc]
-    assert written == list(range(MAX_WRITES))
-    loop.run_until_complete(asyncio.sleep(0))
-    assert written == list(range(MAX_WRITES + 1))
+@contextmanager
+def polled(events: int) -> Iterator[tuple[asyncio.AbstractEventLoop, TurnWrites]]:
+    """A loop, and writes beside a poll that had so many events."""
+    loop = asyncio.new_event_loop()
+    poll = SharedPoll(loop)
+    poll.events = events
+    yield loop, TurnWrites(loop, poll)
+    poll.close()
     loop.close()
+
+
+def test_so_many_are_written_before_the_end_of_the_turn() -> None:
+    written = list[int]()
+    with polled(2) as (loop, writes):
+        for number in range(MAX_WRITES + 1):
+            writes.add(lambda number=number: written.append(number), 1)  # type: ignore[misc]
+        assert written == list(range(MAX_WRITES))
+        loop.run_until_complete(asyncio.sleep(0))
+    assert written == list(range(MAX_WRITES + 1))
 
 
 def test_a_write_that_fails_holds_up_no_other() -> None:
-    loop, written = CountingLoop(), list[int]()
-    loop.poll.events = 2
-    writes = TurnWrites(loop)
-    writes.add(lambda: [][0], 1)
-    for number in range(MAX_WRITES - 2):
-        writes.add(lambda number=number: written.append(number), 1)  # type: ignore[misc]
-    with pytest.raises(IndexError):
-        writes.add(lambda: written.append(-1), 1)
-    loop.run_until_complete(asyncio.sleep(0))
-    assert written == [*range(MAX_WRITES - 2), -1]
-    loop.close()
-
-
-def test_large_responses_and_those_of_other_loops_do_not_wait() -> None:
-    loop, other, written = CountingLoop(), asyncio.SelectorEventLoop(), list[str]()
-    loop.poll.events = 2
-    writes = TurnWrites(loop)
-    writes.add(lambda: written.append("small"), SMALL_BYTES)
-    writes.add(lambda: written.append("large"), SMALL_BYTES + 1)
-    TurnWrites(other).add(lambda: written.append("of another loop"), 1)
-    assert written == ["large", "of another loop"]
-    loop.close()
-    other.close()
-
-
-def test_a_loop_counts_the_events_of_its_polls() -> None:
-    loop, counts = CountingLoop(), list[int]()
-    pairs = [socket.socketpair() for _ in range(2)]
-
-    def readable(reader: socket.socket) -> None:
-        reader.recv(1)
-        counts.append(loop.poll.events)
-
-    for reader, _ in pairs:
-        loop.add_reader(reader, readable, reader)
-    for sent in (2, 1):
-        for _, writer in pairs[:sent]:
-            writer.send(b"x")
+    written = list[int]()
+    with polled(2) as (loop, writes):
+        writes.add(lambda: [][0], 1)
+        for number in range(MAX_WRITES - 2):
+            writes.add(lambda number=number: written.append(number), 1)  # type: ignore[misc]
+        with pytest.raises(IndexError):
+            writes.add(lambda: written.append(-1), 1)
         loop.run_until_complete(asyncio.sleep(0))
-    assert counts == [2, 2, 1]
-    for reader, writer in pairs:
-        loop.remove_reader(reader)
-        reader.close()
-        writer.close()
-    loop.close()
+    assert written == [*range(MAX_WRITES - 2), -1]
 
 
-@pytest.mark.skipif(not hasattr(select, "epoll"), reason="a poll of other systems returns all events")
-def test_a_poll_leaves_some_events_to_the_next() -> None:
-    """A descriptor that becomes ready is returned, although others are ready at each poll."""
-    selector, pairs = CountingSelector(), [socket.socketpair() for _ in range(MOST_EVENTS + 10)]
-    for reader, writer in pairs:
-        selector.register(reader, selectors.EVENT_READ)
-        writer.send(b"x")
-    polls = [{key.fd for key, _ in selector.select(0)} for _ in range(2)]
-    assert [len(each) for each in polls] == [MOST_EVENTS, MOST_EVENTS]
-    assert polls[0] | polls[1] == {reader.fileno() for reader, _ in pairs}
-    selector.close()
-    for reader, writer in pairs:
-        reader.close()
-        writer.close()
+def test_large_responses_and_those_without_a_shared_poll_do_not_wait() -> None:
+    written = list[str]()
+    with polled(2) as (loop, writes):
+        writes.add(lambda: written.append("small"), SMALL_BYTES)
+        writes.add(lambda: written.append("large"), SMALL_BYTES + 1)
+        TurnWrites(loop, None).add(lambda: written.append("without a poll"), 1)
+        assert written == ["large", "without a poll"]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from coterie.broker.process.scheduling import Scheduler
-from coterie.runtime.counting_loop import CountingLoop
+from coterie.runtime.shared_poll import SharedPoll
 
 MAX_WRITES = 64  # that wait for each other, about half a millisecond
 SMALL_BYTES = 4096  # larger responses are written at once
@@ -15,11 +15,10 @@ SMALL_BYTES = 4096  # larger responses are written at once
 
 class TurnWrites:
     """At the end of a turn, or after `MAX_WRITES`. A request that came alone in its turn waits for nothing, and so does each
-    one in a loop that does not count."""
+    one without a shared poll."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._poll = scheduler.poll if isinstance(scheduler, CountingLoop) else None
+    def __init__(self, scheduler: Scheduler, poll: SharedPoll | None) -> None:
+        self._scheduler, self._poll = scheduler, poll
         self._waiting: deque[Callable[[], None]] = deque()
 
     def add(self, write: Callable[[], None], size: int) -> None:

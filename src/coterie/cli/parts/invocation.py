@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 
 from coterie.console.terminal import write_json, write_line, write_table
-from coterie.runtime.counting_loop import CountingLoop
 from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
 from coterie.text.hidden import visible
 
@@ -191,7 +190,7 @@ def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, Any]],
 def _in_loop(work: Coroutine[Any, Any, Any]) -> Any:
     with on_signal(end_at_once()):  # while the loop is made and closed
         try:
-            with asyncio.Runner(loop_factory=CountingLoop) as runner:
+            with asyncio.Runner() as runner:
                 return sentences(runner.run, work)
         except asyncio.CancelledError:
             raise SystemExit(INTERRUPTED) from None
