@@ -86,6 +86,9 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
         case ConsumerGroupHeartbeatRequest() if isinstance(group, ConsumerGroup):
             outcome = decide_consumer_heartbeat(group, exists, command, ctx, config)
             return _mapping_store_errors(outcome, command, ctx) if outcome.events else outcome
+        case StreamsGroupHeartbeatRequest() if isinstance(group, StreamsGroup):
+            outcome = decide_streams_heartbeat(group, exists, command, ctx, config)
+            return _mapping_store_errors(outcome, command, ctx) if outcome.events else outcome
         case JoinGroupRequest() | LeaveGroupRequest() if isinstance(group, Group):
             return _decide_classic(group, exists, command, ctx, config)
         case _ if isinstance(group, ShareGroup):
@@ -115,7 +118,7 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
         case StreamsGroupHeartbeatRequest() if isinstance(group, Group):
             return _mapping_store_errors(_become_streams(group, exists, command, ctx, config), command, ctx)
         case _ if isinstance(group, StreamsGroup):
-            return _mapping_store_errors(_decide_streams(group, exists, command, ctx, config), command, ctx)
+            return _mapping_store_errors(_decide_streams(group, command, ctx, config), command, ctx)
         case ConsumerGroupHeartbeatRequest():
             return _mapping_store_errors(_become_consumer(group, exists, command, ctx, config), command, ctx)
         case _:
@@ -180,12 +183,8 @@ def _decide_consumer(
             return Outcome()
 
 
-def _decide_streams(
-    group: StreamsGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig
-) -> Outcome:
+def _decide_streams(group: StreamsGroup, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
     match command:
-        case StreamsGroupHeartbeatRequest():
-            return decide_streams_heartbeat(group, exists, command, ctx, config)
         case DeadlineExpired() if command.member_id:
             return decide_streams_expired(group, command.member_id, ctx, at_once=command.at_once)
         case DeadlineExpired():

@@ -24,20 +24,33 @@ from coterie.coordinator.streams.member_checks import (
     check_streams_request,
     reported_tasks,
 )
-from coterie.coordinator.streams.response import heartbeat_response
-from coterie.coordinator.streams.state import RestoredOffsets, StreamsGroup, StreamsGroupMember, StreamsMetadata
+from coterie.coordinator.streams.response import heartbeat_response, plain_response
+from coterie.coordinator.streams.state import (
+    RestoredOffsets,
+    StreamsGroup,
+    StreamsGroupMember,
+    StreamsMemberState,
+    StreamsMetadata,
+)
 from coterie.coordinator.streams.steps import StreamsHeartbeat, reconciled, update_epoch, update_target
+from coterie.coordinator.streams.target import assignment_configs
 from coterie.coordinator.streams.tasks import NO_TASKS, TaskId, Tasks
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest, TaskOffset
 
 _NOTHING = (None,) * 6
+_STABLE = StreamsMemberState.STABLE  # looked up in its class it takes five times as long in Python 3.11
 
 
 def decide_streams_heartbeat(
     group: StreamsGroup, exists: bool, request: StreamsGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Everything that one heartbeat does. Raises Refusal."""
+    session = request.member_id, ctx.now_ms + config.group_streams_session_timeout_ms
+    if _changes_nothing(group, request, ctx, config):
+        response = plain_response(request.member_id, request.member_epoch, config)
+        response.status, response.endpoint_information_epoch = [], group.endpoint_epoch
+        return Outcome([], [Reply(ctx.token, response)], [session])
     check_streams_request(request)
     joins = request.member_epoch == JOIN_GROUP_EPOCH
     if not exists and not joins:
@@ -60,9 +73,38 @@ def decide_streams_heartbeat(
     response = heartbeat_response(beat, member, topology, outcome)
     response.status = beat.statuses
     outcome.replies.append(Reply(ctx.token, response))
-    outcome.deadlines.append((after.member_id, ctx.now_ms + config.group_streams_session_timeout_ms))
+    outcome.deadlines.append(session)
     outcome.internal_topics = topology.missing
     return outcome
+
+
+def _changes_nothing(
+    group: StreamsGroup, request: StreamsGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
+) -> bool:
+    """Whether the steps only extend the session, without a status: almost every heartbeat, for which they cost three times as
+    much. The request names a member that has all of the target assignment and nothing else; neither the topics, the topology
+    nor the settings are other than those that the group epoch stands for."""
+    member, topology, configured = group.members.get(request.member_id), group.topology, group.configured
+    return (
+        member is not None
+        and topology is not None
+        and configured is not None
+        and JOIN_GROUP_EPOCH < request.member_epoch == member.current.member_epoch == group.assignment_epoch
+        and member.current.state == _STABLE
+        and group.assignment_epoch >= group.group_epoch
+        and group.topics_version == ctx.topics.version
+        and configured.problem is None
+        and not configured.missing
+        and topology.epoch == group.validated_topology_epoch == member.metadata.topology_epoch
+        and group.shutdown_member_id is None
+        and not request.shutdown_application
+        and request.endpoint_information_epoch == group.endpoint_epoch
+        and request.active_tasks is request.standby_tasks is request.warmup_tasks is None
+        and request.task_offsets is request.task_end_offsets is None
+        and not config.group_streams_rack_aware_assignment_tags
+        and group.assignment_configs == assignment_configs(config)
+        and _updated(member.metadata, request, ctx) is member.metadata
+    )
 
 
 def _sender(

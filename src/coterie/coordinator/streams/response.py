@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH
-from coterie.coordinator.outcome import Outcome
+from coterie.coordinator.outcome import CoordinatorConfig, Outcome
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import StreamsGroupMember
 from coterie.coordinator.streams.steps import StreamsHeartbeat
@@ -33,18 +33,23 @@ def task_ids(tasks: Iterable[TaskId]) -> list[TaskIds]:
     return [TaskIds(subtopology_id, partitions) for subtopology_id, partitions in by_subtopology.items()]
 
 
-def heartbeat_response(
-    beat: StreamsHeartbeat, member: StreamsGroupMember, topology: ConfiguredTopology, outcome: Outcome
-) -> StreamsGroupHeartbeatResponse:
-    """The response for the member as it is after the heartbeat; the statuses are the heartbeat's. Raises Refusal."""
-    config, current = beat.config, member.current
-    response = StreamsGroupHeartbeatResponse(
-        member_id=member.member_id,
-        member_epoch=current.member_epoch,
+def plain_response(member_id: str, member_epoch: int, config: CoordinatorConfig) -> StreamsGroupHeartbeatResponse:
+    """With the settings of the group, and no tasks."""
+    return StreamsGroupHeartbeatResponse(
+        member_id=member_id,
+        member_epoch=member_epoch,
         heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
         task_offset_interval_ms=config.group_streams_task_offset_interval_ms,
         acceptable_recovery_lag=config.group_streams_acceptable_recovery_lag,
     )
+
+
+def heartbeat_response(
+    beat: StreamsHeartbeat, member: StreamsGroupMember, topology: ConfiguredTopology, outcome: Outcome
+) -> StreamsGroupHeartbeatResponse:
+    """The response for the member as it is after the heartbeat; the statuses are the heartbeat's. Raises Refusal."""
+    current = member.current
+    response = plain_response(member.member_id, current.member_epoch, beat.config)
     tasks_changed = current.assigned != beat.before.current.assigned
     if beat.request.member_epoch == JOIN_GROUP_EPOCH or tasks_changed:
         response.active_tasks = task_ids(current.assigned.active)

@@ -77,6 +77,8 @@ def handle_streams_group_heartbeat(
         if problem:
             return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
     pending = hand_over(broker.groups, request, call)
+    if pending.response is not None and not pending.internal_topics:
+        return pending
 
     def with_topics(response: Message) -> Message:
         assert isinstance(response, StreamsGroupHeartbeatResponse)
