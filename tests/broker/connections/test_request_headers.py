@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.connections.request_queue import MOST_HEARTBEAT_BYTES
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
@@ -29,7 +31,7 @@ class Requested:
 
     def __init__(self) -> None:
         self.broker = FramesBroker(World(1))
-        self.calls: list[Call] = []
+        self.calls, self.requests = list[Call](), list[Any]()
         handlers = dict(self.broker.handlers)
         for key in (10, 12):
             handlers[key] = self._recording(key)
@@ -43,6 +45,7 @@ class Requested:
 
         def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
             self.calls.append(call)
+            self.requests.append(request)
             return handler(broker, request, call)
 
         return handle
@@ -85,6 +88,41 @@ def test_one_call_serves_the_requests_of_a_client(requested: Requested) -> None:
     requested.send(encode_request(9, "one", ApiVersionsRequest("librdkafka", "2.1"), 3))
     requested.send(encode_request(10, "one", HEARTBEAT, 4))
     assert requested.calls[-1].connection.software.text == "librdkafka 2.1"
+
+
+def test_a_heartbeat_that_is_the_same_is_not_decoded_again(requested: Requested) -> None:
+    for number in range(3):
+        requested.send(encode_request(number, "one", HEARTBEAT, 4))
+        requested.send(encode_request(number, "one", FindCoordinatorRequest("g"), 3))
+    assert requested.requests[0] is requested.requests[2] is requested.requests[4]
+    assert requested.calls[4].api_version == 4
+    assert requested.requests[1] is not requested.requests[3]
+
+
+def test_of_heartbeats_in_any_order_each_is_as_if_it_came_alone() -> None:
+    """Clients, versions and members change, with other requests between."""
+    rng, requested = random.Random(1), Requested()
+    for number in range(5_000):
+        client, version, member = rng.choice(["one", None]), rng.choice([3, 4]), rng.choice(["m", "n"])
+        request: Any = HeartbeatRequest("g", 1, member)
+        if rng.random() < 0.5:
+            request, version = FindCoordinatorRequest(member), 3
+        (response,) = requested.send(encode_request(number, client, request, version))
+        assert requested.requests[-1] == request
+        call = requested.calls[-1]
+        assert (call.client_id, call.api_version, call) == (
+            client or "",
+            version,
+            requested.connection._requests.latest,
+        )
+        assert int.from_bytes(response[4:8], "big") == number
+
+
+def test_a_large_heartbeat_is_not_kept(requested: Requested) -> None:
+    large = HeartbeatRequest("g", 1, "m" * MOST_HEARTBEAT_BYTES)
+    for number in range(2):
+        requested.send(encode_request(number, "one", large, 4))
+    assert requested.requests[0] is not requested.requests[1]
 
 
 def test_a_header_with_tags_is_read_each_time(requested: Requested) -> None:

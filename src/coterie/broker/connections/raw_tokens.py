@@ -25,4 +25,4 @@ def _unread(data: bytes, at: int, room: int = 0) -> tuple[Any, int]:
     raise WireError("a token of SASL has no request")
 
 
-RAW_TOKEN = Route(36, 0, "SaslAuthenticate", _unread, False, _raw_frame)
+RAW_TOKEN = Route(36, 0, "SaslAuthenticate", _unread, False, False, _raw_frame)

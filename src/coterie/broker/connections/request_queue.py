@@ -10,13 +10,13 @@ import logging
 import struct
 from sys import intern
 from time import monotonic as time_s
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coterie.broker.clients.throttling import SHARE_FETCH, THROTTLED_BY_HANDLERS
 from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call, CannotRespond
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.connection import Authentication, ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.wire.codec import unreadable
 from coterie.wire.declaration import Message
@@ -25,7 +25,9 @@ from coterie.wire.framing import read_head, skip_tags
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 200  # requests of one connection that wait for their responses
+MOST_HEARTBEAT_BYTES = 512  # of one that is kept
 _SIZE = struct.Struct(">i")
+_REST_AT = 12  # in a frame: behind the size, the api key, the version and the correlation id
 
 
 class Server(Services, Protocol):
@@ -35,17 +37,27 @@ class Server(Services, Protocol):
     max_elements: int
 
 
+class _Heartbeat(NamedTuple):
+    """A heartbeat with the bytes behind its correlation id, of which it was read."""
+
+    route: Route
+    rest: bytes
+    request: Message
+    call: Call
+
+
 class RequestQueue:
     """``latest``: the call of the latest request; it serves the next one too where the header is the same but for the
-    correlation id, as most are. ``waiting``: the requests without a response, in their order. ``out``: the frames of responses
-    that are not written yet."""
+    correlation id, as most are; a heartbeat that is the same as the one before is not decoded again. ``waiting``: the requests
+    without a response, in their order. ``out``: the frames of responses that are not written yet."""
 
-    __slots__ = ("_body_at", "_broker", "_client", "latest", "out", "throttle_ms", "waiting")
+    __slots__ = ("_body_at", "_broker", "_client", "_heartbeat", "latest", "out", "throttle_ms", "waiting")
 
     def __init__(self, broker: Server, connection: ClientConnection) -> None:
         self._broker = broker
         self.latest = Call(-1, "", connection)
         self._client, self._body_at = b"", 0  # the end of its header, and where its body began (0: there was none)
+        self._heartbeat: _Heartbeat | None = None  # the latest
         # By correlation id, at most MAX_WAITING; not a deque, of which an empty one takes 0.6 KiB.
         self.waiting: list[tuple[int, Route, Pending, int]] = []  # the last: how long its client is throttled, in ms
         self.throttle_ms = 0  # of the responses in ``out``, until the connection is muted for it
@@ -64,34 +76,59 @@ class RequestQueue:
     def handle(self, frame: bytes) -> Pending | None:
         """Hands one frame, its size included, to its handler; returns a response that comes later, by `take_responded`. Raises
         CannotRespond."""
-        route, broker, call = ROUTES.get(frame[4:8]), self._broker, self.latest
-        connection = call.connection
-        authentication = connection.authentication
+        route, repeated = ROUTES.get(frame[4:8]), self._heartbeat
+        authentication = self.latest.connection.authentication
         if authentication is not None and authentication.is_raw:
             return self._raw_token(frame)
         try:
-            if route is None or not self._body_at or not frame.startswith(self._client, 12):
-                head = read_head(frame, 4)
-                self._client, self._body_at = frame[12 : head.body_at], head.body_at
-                call = self.latest = Call(head.api_version, intern(head.client_id or ""), connection)
-                route = find_route(head.api_key, head.api_version)
-                if route is None:
-                    raise CannotRespond(broker.unserved.add(call, head.api_key))
-            elif call.api_version != route.version:
-                call = self.latest = Call(route.version, call.client_id, connection)
-            if authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
-                raise CannotRespond("" if authentication.is_logged else f"{route.name} without authentication")
-            body_at = self._body_at
-            if route.tagged:  # nearly always without a tag
-                body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
-            request, _ = route.decode(frame, body_at, broker.max_elements)
+            if repeated is not None and repeated.route is route and repeated.rest == frame[_REST_AT:]:
+                self.latest, request = repeated.call, repeated.request
+                if authentication is not None:
+                    self._admit(route, authentication)
+            else:
+                route = self._read_header(frame, route)
+                if authentication is not None:
+                    self._admit(route, authentication)
+                request = self._read_body(frame, route)
         except UNREADABLE as error:
             raise CannotRespond(f"a request that cannot be read: {unreadable(error)}") from error
         except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left
             text = f"a request whose messages cannot be loaded: {absent}; a later one may be served"
             raise CannotRespond(text) from absent
         (correlation_id,) = _SIZE.unpack_from(frame, 8)
-        return self._handled(route, request, call, correlation_id, len(frame))
+        return self._handled(route, request, self.latest, correlation_id, len(frame))
+
+    def _read_header(self, frame: bytes, route: Route | None) -> Route:
+        """Makes the call of the header ``latest``, which often is it already; returns the route. Raises UNREADABLE,
+        CannotRespond."""
+        latest = self.latest
+        if route is None or not self._body_at or not frame.startswith(self._client, _REST_AT):
+            self._heartbeat = None  # its call is of another client
+            head = read_head(frame, 4)
+            self._client, self._body_at = frame[_REST_AT : head.body_at], head.body_at
+            self.latest = Call(head.api_version, intern(head.client_id or ""), latest.connection)
+            route = find_route(head.api_key, head.api_version)
+            if route is None:
+                raise CannotRespond(self._broker.unserved.add(self.latest, head.api_key))
+        elif latest.api_version != route.version:
+            self.latest = Call(route.version, latest.client_id, latest.connection)
+        return route
+
+    def _admit(self, route: Route, authentication: Authentication) -> None:
+        """Raises CannotRespond for a request that needs a login which the connection lacks."""
+        if not self.latest.connection.admits(route.api_key, self._broker.scheduler.time()):
+            raise CannotRespond("" if authentication.is_logged else f"{route.name} without authentication")
+
+    def _read_body(self, frame: bytes, route: Route) -> Message:
+        """Raises UNREADABLE."""
+        body_at = self._body_at
+        if route.tagged:  # nearly always without a tag
+            body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
+        request: Message
+        request, _ = route.decode(frame, body_at, self._broker.max_elements)
+        if route.is_heartbeat and len(frame) <= MOST_HEARTBEAT_BYTES:
+            self._heartbeat = _Heartbeat(route, frame[_REST_AT:], request, self.latest)
+        return request
 
     def _raw_token(self, frame: bytes) -> Pending | None:
         from coterie.broker.connections.raw_tokens import RAW_TOKEN, request_of  # old clients alone send them

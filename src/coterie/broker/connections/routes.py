@@ -14,19 +14,21 @@ from coterie.wire.framing import API_VERSIONS_KEY, ResponseFrame, response_frame
 from coterie.wire.primitives import WireError
 
 UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
+HEARTBEATS = frozenset({12, 68, 76, 88})  # api keys: Heartbeat, and those of consumer, share and streams groups
 _KEY = struct.Struct(">hh")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """``decode`` raises one of UNREADABLE for bytes that are no such request; ``tagged``: the request's header ends with a
-    tag section; ``frame`` makes the bytes of a response."""
+    tag section; ``is_heartbeat``: its request only says that a member is there; ``frame`` makes the bytes of a response."""
 
     api_key: int
     version: int
     name: str
     decode: Decoder
     tagged: bool
+    is_heartbeat: bool
     frame: ResponseFrame
 
 
@@ -46,7 +48,9 @@ def find_route(api_key: int, version: int) -> Route | None:
         return _other_api_versions(api, version) if api_key == API_VERSIONS_KEY else None
     tagged = version in api.request.flexible
     frame = response_frame(api.response, version)
-    route = ROUTES[key] = Route(api_key, version, api.name, decoder(api.request, version), tagged, frame)
+    route = ROUTES[key] = Route(
+        api_key, version, api.name, decoder(api.request, version), tagged, api_key in HEARTBEATS, frame
+    )
     return route
 
 
@@ -57,7 +61,7 @@ def _other_api_versions(api: Api, version: int) -> Route:
     def unread(data: bytes, at: int, room: int = 0) -> tuple[Any, int]:
         return request, at
 
-    return Route(api.key, version, api.name, unread, False, response_frame(api.response, 0))
+    return Route(api.key, version, api.name, unread, False, False, response_frame(api.response, 0))
 
 
 def server_error(response: Message) -> Message:

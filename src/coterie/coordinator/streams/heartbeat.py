@@ -82,8 +82,8 @@ def _changes_nothing(
     group: StreamsGroup, request: StreamsGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
 ) -> bool:
     """Whether the steps only extend the session, without a status: almost every heartbeat, for which they cost three times as
-    much. The request names a member that has all of the target assignment and nothing else; neither the topics, the topology
-    nor the settings are other than those that the group epoch stands for."""
+    much. The request names a member that has all of the target assignment and nothing else; the group epoch stands for
+    the topics, the topology and the settings as they are."""
     member, topology, configured = group.members.get(request.member_id), group.topology, group.configured
     return (
         member is not None
