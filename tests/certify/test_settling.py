@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -43,8 +43,10 @@ def _late(api_key: int, show_before: Any, after: int = 0) -> tuple[dict[int, Han
     return {api_key: handle}, requests
 
 
-async def _asked(changed: dict[int, Handler], *questions: Question) -> list[Any]:
-    broker = Broker(BrokerSettings(SETTINGS))
+async def _asked(
+    changed: dict[int, Handler], *questions: Question, settings: Mapping[str, str] = SETTINGS
+) -> list[Any]:
+    broker = Broker(BrokerSettings(dict(settings)))
     broker.handlers = HANDLERS | changed
     side = StorySide("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=1_700_000_000_000)
     try:
@@ -100,6 +102,23 @@ def test_an_expression_is_resolved_before_the_judge_asks_on() -> None:
     responses = asyncio.run(_asked(changed, _CREATE, joined, next_heartbeat))
     assert [received["member_epoch"] for received in responses[1:]] == [1, 2]
     assert requests[0] >= LATE + 1
+
+
+def test_a_fetch_that_is_repeated_leaves_one_session() -> None:
+    """A request is repeated for seconds while its response differs. Each one of these had begun a session that was kept until
+    the end of the story, and where they filled the broker's slots other stories got no session: a whole certificate had 4 or 5
+    differences of Fetch more in some runs."""
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+    topics = [{"topic": "$t", "partitions": [partition]}]
+    first = Question("first", "Fetch", 7, {"max_wait_ms": 0, "session_epoch": 0, "topics": topics})
+    other = Question("other", "Fetch", 7, first.body)
+    going_on = {"max_wait_ms": 0, "session_id": {"@": "id", "of": "session@first"}, "session_epoch": 1}
+    later = Question("later", "Fetch", 7, going_on)
+    slots = SETTINGS | {"max.incremental.fetch.session.cache.slots": "2"}
+    questions = (_CREATE, first, first, first, other, other, other, later)
+    responses = asyncio.run(_asked({}, *questions, settings=slots))
+    sessions = [(response["error_code"], response["session_id"]) for response in responses[1:]]
+    assert sessions == [("NONE", "session@first")] * 3 + [("NONE", "session@other")] * 3 + [("NONE", "session@first")]
 
 
 async def _differences_of_produce(

@@ -125,13 +125,28 @@ class StorySide:
                 request = DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
                 await connection.request_version(request, DeleteTopicsResponse, SWEEP_VERSION, RESPONSE_S)
             for session_id in self._sessions:
-                connection = await self.connection("sweep")
-                last = FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH)
-                await connection.request_version(last, FetchResponse, SESSIONS_FROM, RESPONSE_S)
+                await self._end_session(session_id)
         self.close()
+
+    async def _end_session(self, session_id: int) -> None:
+        """Raises KafkaError."""
+        connection = await self.connection("sweep")
+        last = FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH)
+        await connection.request_version(last, FetchResponse, SESSIONS_FROM, RESPONSE_S)
+
+    async def _end_session_of_repeated(self, question: Question) -> None:
+        """A broker has room for so many fetch sessions, and a question that is repeated for seconds would fill it: the session
+        that it began ends first. Raises KafkaError."""
+        symbol = f"session@{question.name}"
+        session_id = self._real.get(symbol)
+        if session_id is not None and self._symbol.get(("session", session_id)) == symbol:
+            await self._end_session(session_id)
+            self._sessions.discard(session_id)
+            del self._real[symbol], self._symbol["session", session_id]
 
     async def ask(self, question: Question) -> Tree:
         """The response, with symbols for ids. Raises KafkaError without a broker at the address."""
+        await self._end_session_of_repeated(question)
         request, connection = message_of(question, self.resolve), await self.connection(question.connection)
         kind = API_BY_NAME[question.api].response
         if question.api in ASSIGNING and self._changes_topics:
@@ -232,7 +247,7 @@ class StorySide:
 
     def _name(self, symbol: str, value: Any) -> None:
         if symbol.startswith("session@"):
-            self._sessions.add(value)  # each, where the question is repeated
+            self._sessions.add(value)
         self._real[symbol] = value
         self._symbol.setdefault((symbol.partition("@")[0], value), symbol)
 
