@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reference_pages import (
+    admin_calls,
     certified_clients,
     command_line,
     control_api,
@@ -60,6 +61,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "group_states": state_diagrams.group_states,
     "member_stages": state_diagrams.member_stages,
     "consumer_member_stages": state_diagrams.consumer_member_stages,
+    "admin_calls": admin_calls.admin_calls,
+    "own_admin_calls": admin_calls.own_admin_calls,
     "modules": modules.modules,
 }
 _MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.M)

@@ -258,7 +258,7 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_of_the_others() -> 
                 admin.alter_consumer_group_offsets(name, {("t", 0): 0})
             cluster.fail("ListGroups", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, times=1)
             errors: dict[Any, Any] = {}
-            listed = [group.group_id for group in admin.list_consumer_groups(errors=errors)]
+            listed = [group.group_id for group in admin.list_groups(errors=errors)]
             assert 0 < len(listed) < len(names)
             ((node, error),) = errors.items()
             assert error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,5 +1,5 @@
-"""Writes src/coterie/client/blocking/{consumer,share_consumer,producer,admin,admin_each}.py from the asyncio clients: each
-public method with the same parameters and the awaited result, so that a type checker sees them.
+"""Writes src/coterie/client/blocking/{consumer,share_consumer,producer,admin,admin_calls,admin_each}.py from the clients on
+asyncio: each public method with the same parameters and the awaited result, so that a type checker sees them.
 `python -m tests.client.blocking_source` writes the files; tests/client/blocking/test_blocking.py fails when they differ.
 
 Three methods are other than in the asyncio clients, and written here: `send` and `commit_async` return a
@@ -22,6 +22,7 @@ RESULTS = {
     "share_consumer.py": "ShareConsumer",
     "producer.py": "Producer",
     "admin.py": "Admin",
+    "admin_calls.py": "AdminCalls",
     "admin_each.py": "Each",
 }
 SOURCES = {
@@ -29,12 +30,23 @@ SOURCES = {
     "ShareConsumer": str(Path("share", "consumer.py")),
     "Producer": "producer/producer.py",
     "Admin": "admin/admin.py",
+    "AdminCalls": "admin/acls.py",
     "Each": "admin/each.py",
 }
+CLASSES = {"AdminCalls": "AclCalls"}  # where the name is another
 # Methods in a file of their own.
 BASES = {
     "Consumer": [("consumer/positions.py", "ConsumerPositions")],
-    "Admin": [("admin/acls.py", "AclCalls"), ("admin/share_offsets.py", "ShareOffsetCalls")],
+    "AdminCalls": [
+        ("admin/brokers.py", "BrokerCalls"),
+        ("admin/configs.py", "ConfigCalls"),
+        ("admin/delegation_tokens.py", "TokenCalls"),
+        ("admin/quotas.py", "QuotaCalls"),
+        ("admin/share_offsets.py", "ShareOffsetCalls"),
+        ("admin/transactions.py", "TransactionCalls"),
+        ("admin/users.py", "ScramCalls"),
+    ],
+    "Each": [("admin/configs.py", "EachConfigCalls")],
 }
 HEADERS = {
     "Consumer": '''
@@ -124,7 +136,7 @@ HEADERS = {
                 self._await(transaction.__aexit__, None, None, None)
         ''',
     "Admin": '''
-        class BlockingAdmin(BlockingClient[Admin]):
+        class BlockingAdmin(BlockingAdminCalls):
             """`coterie.client.Admin` for programs without asyncio. The futures of `each` are concurrent.futures.Future.
 
             >>> futures = admin.each.delete_topics(["orders", "none"])
@@ -135,6 +147,10 @@ HEADERS = {
 
             # __init__
                 self.each: BlockingEach = BlockingEach(self)
+        ''',
+    "AdminCalls": '''
+        class BlockingAdminCalls(BlockingClient[Admin]):
+            """Of `BlockingAdmin`."""
         ''',
     "Each": '''
         class BlockingEach:
@@ -157,6 +173,7 @@ OWN = {
     "Consumer": {"commit_async"},
     "ShareConsumer": {"commit_async"},
     "Admin": set(),
+    "AdminCalls": set(),
     "Each": set(),
 }
 IMPORTS = {
@@ -168,7 +185,9 @@ IMPORTS = {
     "from collections.abc import Iterator, Mapping, Sequence\n"
     "from typing import Any, Generic\nfrom coterie.client.producer.producer import Producer\n",
     "Admin": "from collections.abc import Mapping\nfrom coterie.client.admin.admin import Admin\n"
+    "from coterie.client.blocking.admin_calls import BlockingAdminCalls\n"
     "from coterie.client.blocking.admin_each import BlockingEach\n",
+    "AdminCalls": "from coterie.client.admin.admin import Admin\n",
     "Each": "from concurrent.futures import Future\nfrom coterie.client.admin.admin import Admin\n"
     "from coterie.client.admin.each import NewTopic\n",
 }
@@ -177,7 +196,7 @@ IMPORTS = {
 def source(file: str) -> str:
     """The text of one file of the package."""
     name = RESULTS[file]
-    module, client = _parsed(SOURCES[name], name)
+    module, client = _parsed(SOURCES[name], CLASSES.get(name, name))
     modules, bodies = [module], [client.body]
     for file, class_name in BASES.get(name, ()):
         base_module, base = _parsed(file, class_name)
@@ -188,12 +207,15 @@ def source(file: str) -> str:
         for node in itertools.chain(*bodies)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
     ]
-    (init,) = (node for node in client.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
-    header = textwrap.dedent(HEADERS[name]).replace("    # __init__\n", textwrap.indent(_init(init, name), "    "))
+    header = textwrap.dedent(HEADERS[name])
+    for node in client.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            header = header.replace("    # __init__\n", textwrap.indent(_init(node, name), "    "))
     body = header.rstrip() + "\n\n" + "\n".join(textwrap.indent(text, "    ") for text in methods if text)
     if name == "Consumer":
         body += textwrap.indent(textwrap.dedent(COMMIT_ASYNC), "    ")
-    heading = f'"""Blocking{name}: written by tests/client/blocking_source.py from `coterie.client.{name}`."""\n'
+    origin = "the bases of `coterie.client.Admin`" if name in CLASSES else f"`coterie.client.{name}`"
+    heading = f'"""Blocking{name}: written by tests/client/blocking_source.py from {origin}."""\n'
     text = f"{heading}\nfrom __future__ import annotations\n\n{IMPORTS[name]}"
     text += "from coterie.client.blocking.thread import BlockingClient\n" + _imports(modules, body, SOURCES[name])
     return _formatted(text + body)

@@ -254,12 +254,12 @@ async def test_admin_topics_groups_and_records() -> None:
         ends = await admin.list_offsets({("a", 0): -1})
         assert starts == ends
         await admin.alter_consumer_group_offsets("simple", {("a", 1): 7})
-        assert [g.group_id for g in await admin.list_consumer_groups()] == ["simple"]
+        assert [g.group_id for g in await admin.list_groups()] == ["simple"]
         assert await admin.list_consumer_group_offsets("simple") == {("a", 1): 7}
         await admin.delete_topic("a")
         assert await admin.list_consumer_group_offsets("simple") == {}
         await admin.delete_consumer_group("simple")
-        assert await admin.list_consumer_groups() == []
+        assert await admin.list_groups() == []
 
 
 @pytest.mark.parametrize(

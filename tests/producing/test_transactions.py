@@ -8,7 +8,7 @@ from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
 from coterie.producing.transactions.errors import TransactionRemedy, remedy_of
 from coterie.producing.transactions.requests import CommittingMember
-from coterie.producing.transactions.state import LEGAL_SUCCESSORS, TransactionState
+from coterie.producing.transactions.state import LEGAL_SUCCESSORS, ProducerTransactionState
 from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
@@ -31,7 +31,7 @@ from coterie.wire.messages.transactions.txn_offset_commit import (
 )
 from coterie_conformance.scenarios.transactional_scenario import response_to
 
-S = TransactionState
+S = ProducerTransactionState
 T0, T1 = ("t", 0), ("t", 1)
 MEMBER = CommittingMember("g", 3, "me", "i")
 OK = ErrorCode.NONE

@@ -97,7 +97,7 @@ async def test_a_group_with_members_is_neither_reset_nor_deleted(client: dict[st
     assert (await send("work", kind="delete_group", group="crew"))[0] == 200
     assert (await send("plan", kind="delete_group", group="crew"))[0] == 409
     async with Admin(client) as admin:
-        assert not await admin.list_consumer_groups()
+        assert not await admin.list_groups()
 
 
 @with_changes()

@@ -52,7 +52,7 @@ def users() -> None:
 @broker_option
 def add(name: str, mechanism: str, file: Path | None, client: dict[str, str]) -> None:
     """Add a user, or change the password of one."""
-    from coterie.client.admin.users import UsersAdmin
+    from coterie.client import Admin, UserScramCredentialUpsertion
 
     password = _password()
     if file is not None:
@@ -63,8 +63,8 @@ def add(name: str, mechanism: str, file: Path | None, client: dict[str, str]) ->
     else:
 
         async def call() -> None:
-            async with UsersAdmin(client) as admin:
-                await admin.add_user(name, mechanism, password)
+            async with Admin(client) as admin:
+                await admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, mechanism, password)])
 
         run(call())
     write_line(f"user {name} logs in by {mechanism}{'' if file is None else ' or PLAIN'}")
@@ -77,7 +77,7 @@ def add(name: str, mechanism: str, file: Path | None, client: dict[str, str]) ->
 @broker_option
 def remove(name: str, mechanism: str, file: Path | None, client: dict[str, str]) -> None:
     """Remove a user's credential of one mechanism."""
-    from coterie.client.admin.users import UsersAdmin
+    from coterie.client import Admin, UserScramCredentialDeletion
 
     if file is not None:
         before = _lines(file)
@@ -90,8 +90,8 @@ def remove(name: str, mechanism: str, file: Path | None, client: dict[str, str])
     else:
 
         async def call() -> None:
-            async with UsersAdmin(client) as admin:
-                await admin.remove_user(name, mechanism)
+            async with Admin(client) as admin:
+                await admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)])
 
         run(call())
     write_line(f"removed {mechanism} of user {name}")
@@ -103,11 +103,11 @@ def remove(name: str, mechanism: str, file: Path | None, client: dict[str, str])
 @json_option
 def list_(file: Path | None, client: dict[str, str], as_json: bool) -> None:
     """List the users, with their mechanisms. No passwords, salts or keys."""
-    from coterie.client.admin.users import UsersAdmin
+    from coterie.client import Admin
 
     async def call() -> dict[str, dict[str, int]]:
-        async with UsersAdmin(client) as admin:
-            return await admin.users()
+        async with Admin(client) as admin:
+            return await admin.describe_user_scram_credentials()
 
     known = run(call()) if file is None else _users_of(file)
     rows = [(user, name, count) for user, mechanisms in known.items() for name, count in mechanisms.items()]

@@ -82,6 +82,22 @@ if TYPE_CHECKING:
     from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
     from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
     from coterie.client.admin.admin import Admin
+    from coterie.client.admin.cluster_types import (
+        ActiveProducer,
+        ConfigResource,
+        ConfigResourceType,
+        FeatureMetadata,
+        FeatureUpgradeType,
+        LogDirDescription,
+        ReplicaInfo,
+        TokenDescription,
+        TransactionDescription,
+        TransactionListing,
+        TransactionState,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+        VersionRange,
+    )
     from coterie.client.admin.each import NewTopic
     from coterie.client.admin.group_explanation import (
         AwaitedMember,
@@ -127,6 +143,11 @@ _NAMES = {
     "coterie.authorizer.acls": "Acl AclFilter AclOperation AclResourceType PatternType Permission",
     "coterie.assignors": "AssignableTopics Assignor RebalanceProtocol Subscriber",
     "coterie.client.admin.admin": "Admin",
+    "coterie.client.admin.cluster_types": (
+        "ActiveProducer ConfigResource ConfigResourceType FeatureMetadata FeatureUpgradeType LogDirDescription ReplicaInfo "
+        "TokenDescription TransactionDescription TransactionListing TransactionState UserScramCredentialDeletion "
+        "UserScramCredentialUpsertion VersionRange"
+    ),
     "coterie.client.admin.each": "NewTopic",
     "coterie.client.admin_types": (
         "ClusterDescription ConfigEntry ConfigSource ConsumerGroupDescription GroupListing GroupState GroupType "
@@ -163,11 +184,12 @@ if not TYPE_CHECKING:  # so that a type checker still reports a name that does n
 
 __all__ = [
     "AcknowledgeType",
-    "AcquiredRecordError",
     "Acl",
     "AclFilter",
     "AclOperation",
     "AclResourceType",
+    "AcquiredRecordError",
+    "ActiveProducer",
     "Admin",
     "AdminSettings",
     "Advice",
@@ -177,13 +199,15 @@ __all__ = [
     "AuthorizationError",
     "AwaitedMember",
     "BootstrapError",
-    "ClientBugError",
     "BytesDeserializer",
     "BytesSerializer",
+    "ClientBugError",
     "ClusterDescription",
     "CommitFailedError",
     "ConfigEntry",
     "ConfigError",
+    "ConfigResource",
+    "ConfigResourceType",
     "ConfigSource",
     "Consumer",
     "ConsumerGroupDescription",
@@ -195,6 +219,8 @@ __all__ = [
     "Deserializer",
     "ErrorCode",
     "FatalError",
+    "FeatureMetadata",
+    "FeatureUpgradeType",
     "FencedInstanceIdError",
     "GroupExplanation",
     "GroupListing",
@@ -208,6 +234,7 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "LintFinding",
+    "LogDirDescription",
     "LogTruncationError",
     "LongDeserializer",
     "LongSerializer",
@@ -227,9 +254,11 @@ __all__ = [
     "PartitionsLostError",
     "PatternType",
     "Permission",
+    "Phrase",
     "Producer",
     "ProducerFencedError",
     "ProducerSettings",
+    "PushedMetric",
     "RebalanceInProgressError",
     "RebalanceListener",
     "RebalanceProtocol",
@@ -237,8 +266,7 @@ __all__ = [
     "RecordDeserializationError",
     "RecordMetadata",
     "RejoinNeededError",
-    "Phrase",
-    "PushedMetric",
+    "ReplicaInfo",
     "ReservedMemberId",
     "RetriableError",
     "SeekNeededError",
@@ -253,13 +281,20 @@ __all__ = [
     "StringSerializer",
     "Subscriber",
     "SubscriptionPattern",
-    "TimestampType",
     "TelemetryClient",
+    "TimestampType",
+    "TokenDescription",
     "TopicDescription",
     "TopicPartition",
     "TopicPartitionInfo",
     "TransactionAbortableError",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
     "UnknownTopicOrPartitionError",
     "UnsupportedVersionError",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+    "VersionRange",
     "WakeupError",
 ]

@@ -145,7 +145,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in `Admin.list_consumer_groups`. ``protocol_type`` is "consumer" for consumers, "" for a group that only has
+    """A group in `Admin.list_groups`. ``protocol_type`` is "consumer" for consumers, "" for a group that only has
     offsets."""
 
     group_id: str

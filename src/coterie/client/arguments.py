@@ -124,6 +124,27 @@ def names(given: Any, what: str) -> list[str]:
     return [text(name, f"each of {what}") for name in given]
 
 
+def principal(given: Any, what: str) -> tuple[str, str]:
+    """Type and name of a principal, such as "User:alice". Raises TypeError, ValueError."""
+    kind, colon, name = text(given, what).partition(":")
+    if not (kind and colon and name):
+        raise ValueError(f'{what} must be a principal, such as "User:alice", not {given!r}')
+    return kind, name
+
+
+def principals(given: Any, what: str) -> list[tuple[str, str]]:
+    """Raises TypeError, ValueError."""
+    return [principal(one, f"each of {what}") for one in names(given, what)]
+
+
+def secret(value: Any, name: str) -> bytes:
+    """Raises TypeError for what is not bytes."""
+    checked = binary(value, name)
+    if checked is None:
+        raise TypeError(f"{name} must be bytes, not None")
+    return checked
+
+
 def subscribed_topics(given: Any) -> frozenset[str]:
     """Raises TypeError, and ValueError for none at all or one without a name."""
     topics = frozenset(_not_blank(name, "a topic's name") for name in names(given, "topics"))

@@ -12,6 +12,7 @@ from coterie.member.departure import GroupMembershipOperation
 
 __all__ = [
     "ByPartition",
+    "ClientQuotaEntity",
     "ConsumerGroupMetadata",
     "GroupMembershipOperation",
     "K",
@@ -31,6 +32,8 @@ T = TypeVar("T")
 # What methods take where they return `TopicPartition`s. A mapping's keys are invariant, hence two mappings.
 PartitionLike: TypeAlias = TopicPartition | tuple[str, int]
 ByPartition: TypeAlias = Mapping[TopicPartition, T] | Mapping[tuple[str, int], T]
+# What has client quotas: (type, name) of user, client-id or ip; None is the default of all.
+ClientQuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 class RecordMetadata(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from coterie.broker.handlers.access.refusals import refused
+from coterie.coordinator.refusals import response_with
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups import consumer_group_describe
@@ -18,12 +20,24 @@ from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from coterie.wire.messages.logs.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from coterie.wire.messages.share.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+)
 from coterie.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from coterie.wire.messages.topics.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
 from coterie.wire.messages.topics.create_topics import CreatableTopicResult, CreateTopicsResponse
 from coterie.wire.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from coterie.wire.messages.topics.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from coterie.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsResponse
+from coterie.wire.messages.transactions.describe_producers import (
+    DescribeProducersPartitionResponse,
+    DescribeProducersResponse,
+    DescribeProducersTopicResponse,
+)
+from coterie.wire.messages.transactions.describe_transactions import DescribedTransaction, DescribeTransactionsResponse
+from coterie.wire.messages.transactions.list_transactions import ListTransactionsResponse
 
 
 def _delete_topics(request: Any, code: ErrorCode) -> Message:
@@ -54,7 +68,32 @@ def _elect_leaders(request: Any, code: ErrorCode) -> Message:
     return ElectLeadersResponse(error_code=code, replica_election_results=rows)
 
 
+def _refused(request: Any, code: ErrorCode) -> Message:
+    """In any version."""
+    response = refused(request, type(request).versions.last, code)
+    assert isinstance(response, Message)
+    return response
+
+
+def _describe_producers(request: Any, code: ErrorCode) -> Message:
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersTopicResponse(
+                t.name, [DescribeProducersPartitionResponse(p, code) for p in t.partition_indexes]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+# Refused as to a client without the right to send them.
+_AS_WITHOUT_RIGHT = (
+    *("AlterClientQuotas", "AlterUserScramCredentials", "DescribeUserScramCredentials"),
+    *("UpdateFeatures", "WriteTxnMarkers"),
+)
 REFUSALS: dict[str, Callable[[Any, ErrorCode], Message]] = {
+    **dict.fromkeys(_AS_WITHOUT_RIGHT, _refused),
+    **dict.fromkeys(("AlterShareGroupOffsets", "DeleteShareGroupOffsets"), response_with),
     "AlterPartitionReassignments": lambda request, code: AlterPartitionReassignmentsResponse(error_code=code),
     "ConsumerGroupDescribe": lambda request, code: ConsumerGroupDescribeResponse(
         groups=[consumer_group_describe.DescribedGroup(code, group_id=g) for g in request.group_ids]
@@ -73,8 +112,20 @@ REFUSALS: dict[str, Callable[[Any, ErrorCode], Message]] = {
     "DescribeGroups": lambda request, code: DescribeGroupsResponse(
         groups=[DescribedGroup(code, group_id=g) for g in request.groups]
     ),
+    # To a directory too, where the versions before 3 have their only error.
+    "DescribeLogDirs": lambda request, code: DescribeLogDirsResponse(
+        error_code=code, results=[DescribeLogDirsResult(code)]
+    ),
+    "DescribeProducers": _describe_producers,
+    "DescribeShareGroupOffsets": lambda request, code: DescribeShareGroupOffsetsResponse(
+        groups=[DescribeShareGroupOffsetsResponseGroup(g.group_id, error_code=code) for g in request.groups]
+    ),
+    "DescribeTransactions": lambda request, code: DescribeTransactionsResponse(
+        transaction_states=[DescribedTransaction(code, name) for name in request.transactional_ids]
+    ),
     "ElectLeaders": _elect_leaders,
     "ExplainGroup": lambda request, code: ExplainGroupResponse(code),
     "ListGroups": lambda request, code: ListGroupsResponse(error_code=code),
     "ListPartitionReassignments": lambda request, code: ListPartitionReassignmentsResponse(error_code=code),
+    "ListTransactions": lambda request, code: ListTransactionsResponse(error_code=code),
 }

@@ -7,15 +7,14 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from coterie.client import Admin, KafkaError, TopicPartition
+from coterie.client.admin.cluster_types import LogDirDescription
 from coterie.client.admin_types import ConfigEntry, TopicDescription, TopicPartitionInfo
-from coterie.client.connection.cluster import Cluster
-from coterie.client.settings.settings import client_settings
-from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.logs.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
+from coterie.wire.errors import ErrorCode
 
 END, START = -1, -2  # timestamps of ListOffsets
 LEADER_MS = 2_000  # in which a partition's leader must respond
 Sizes = dict[TopicPartition, int]
+LogDirs = dict[int, tuple[LogDirDescription, ...]]  # by broker id
 
 
 class ClusterDocuments:
@@ -23,25 +22,25 @@ class ClusterDocuments:
 
     def __init__(self, client: dict[str, Any]) -> None:
         self._settings = {"default.api.timeout.ms": "5000"} | client
-        self._opened: tuple[Admin, Cluster] | None = None
+        self._opened: Admin | None = None
 
-    def _open(self) -> tuple[Admin, Cluster]:
+    def _open(self) -> Admin:
         """The connections of the documents before, or new ones: pages send a request each second."""
         if self._opened is None:
-            self._opened = Admin(self._settings), Cluster(client_settings(self._settings))
+            self._opened = Admin(self._settings)
         return self._opened
 
     def close(self) -> None:
         """Ends the connections."""
-        for client in self._opened or ():
-            client.close()
+        if self._opened is not None:
+            self._opened.close()
         self._opened = None
 
     async def topics(self) -> list[dict[str, Any]]:
         """Each topic with its partitions, replicas and size in bytes, by name. Raises KafkaError."""
-        admin, cluster = self._open()
+        admin = self._open()
         described = await admin.describe_topics()
-        sizes = _of_leaders(described, await _log_dirs(cluster, await _node_ids(admin)))
+        sizes = _of_leaders(described, await _log_dirs(admin))
         bytes_of: Counter[str] = Counter()
         for partition, size in sizes.items():
             bytes_of[partition.topic] += size
@@ -49,7 +48,7 @@ class ClusterDocuments:
 
     async def topic(self, name: str) -> dict[str, Any] | None:
         """A topic's partitions and settings; None where there is none. Raises KafkaError."""
-        admin, cluster = self._open()
+        admin = self._open()
         described = (await admin.describe_topics([name]))[name]
         if described.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None
@@ -58,7 +57,7 @@ class ClusterDocuments:
             admin.list_offsets(dict.fromkeys(wanted, START), errors={}, timeout_ms=LEADER_MS),
             admin.list_offsets(dict.fromkeys(wanted, END), errors={}, timeout_ms=LEADER_MS),
         )
-        sizes = _of_leaders({name: described}, await _log_dirs(cluster, await _node_ids(admin)))
+        sizes = _of_leaders({name: described}, await _log_dirs(admin))
         configs = await _configs(admin, name)
         partitions = [
             _partition_row(p, starts.get(tp), ends.get(tp), sizes.get(tp))
@@ -71,10 +70,10 @@ class ClusterDocuments:
 
     async def brokers(self) -> dict[str, Any]:
         """The cluster's brokers with their partitions, leaders and disks. Raises KafkaError."""
-        admin, cluster = self._open()
+        admin = self._open()
         described = await admin.describe_cluster()
         topics = await admin.describe_topics()
-        folders = await _log_dirs(cluster, [node.id for node in described.nodes])
+        folders = await _log_dirs(admin)
         led, held, lagging = Counter[int](), Counter[int](), Counter[int]()
         for topic in topics.values():
             for p in topic.partitions:
@@ -99,10 +98,6 @@ class ClusterDocuments:
         }
 
 
-async def _node_ids(admin: Admin) -> list[int]:
-    return [node.id for node in (await admin.describe_cluster()).nodes]
-
-
 async def _configs(admin: Admin, topic: str) -> list[ConfigEntry]:
     try:
         return sorted((await admin.describe_configs(topic)).values(), key=lambda entry: entry.name)
@@ -110,30 +105,17 @@ async def _configs(admin: Admin, topic: str) -> list[ConfigEntry]:
         return []  # not allowed to see them
 
 
-async def _log_dirs(cluster: Cluster, node_ids: list[int]) -> dict[int, list[DescribeLogDirsResult]]:
+async def _log_dirs(admin: Admin) -> LogDirs:
     """By broker; a broker that does not respond is left out."""
-
-    async def of(node_id: int) -> list[DescribeLogDirsResult]:
-        return list((await cluster.request(DescribeLogDirsRequest(None), node_id)).results)
-
-    await cluster.refresh(())  # their addresses
-    results = await asyncio.gather(*map(of, node_ids), return_exceptions=True)
-    folders: dict[int, list[DescribeLogDirsResult]] = {}
-    for node_id, result in zip(node_ids, results, strict=True):
-        if isinstance(result, list):
-            folders[node_id] = result
-        elif not isinstance(result, KafkaError):
-            raise result
-    return folders
+    return await admin.describe_log_dirs(errors={})
 
 
-def _of_leaders(topics: dict[str, TopicDescription], folders: dict[int, list[DescribeLogDirsResult]]) -> Sizes:
+def _of_leaders(topics: dict[str, TopicDescription], folders: LogDirs) -> Sizes:
     """The size of each partition's log at its leader, in bytes."""
     at: defaultdict[int, Sizes] = defaultdict(dict)
-    for node_id, results in folders.items():
-        for topic in (topic for result in results for topic in result.topics):
-            for p in topic.partitions:
-                at[node_id][TopicPartition(topic.name, p.partition_index)] = p.partition_size
+    for node_id, directories in folders.items():
+        for directory in directories:
+            at[node_id] |= {partition: replica.size for partition, replica in directory.replicas.items()}
     sizes: Sizes = {}
     for name, described in topics.items():
         for info in described.partitions:
@@ -177,12 +159,11 @@ def _setting_row(entry: ConfigEntry) -> dict[str, Any]:
     }
 
 
-def _folder_row(result: DescribeLogDirsResult) -> dict[str, Any]:
-    used = sum(p.partition_size for topic in result.topics for p in topic.partitions)
+def _folder_row(directory: LogDirDescription) -> dict[str, Any]:
     return {
-        "path": result.log_dir,
-        "error": None if not result.error_code else error_of(result.error_code).name,
-        "bytes": used,
-        "total_bytes": result.total_bytes if result.total_bytes >= 0 else None,
-        "usable_bytes": result.usable_bytes if result.usable_bytes >= 0 else None,
+        "path": directory.path,
+        "error": None if directory.error is ErrorCode.NONE else directory.error.name,
+        "bytes": sum(replica.size for replica in directory.replicas.values()),
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
     }

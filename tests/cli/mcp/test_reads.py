@@ -18,7 +18,7 @@ from tests.observer.stories import GROUP, Crew
 # Of Admin and Consumer; a consumer without a group, whose positions are its own.
 READING = {
     *("describe_consumer_group", "describe_consumer_groups", "describe_topics", "explain_group", "lint_group"),
-    *("list_consumer_group_offsets", "list_consumer_groups", "list_offsets", "list_share_group_offsets"),
+    *("list_consumer_group_offsets", "list_groups", "list_offsets", "list_share_group_offsets"),
     *("partitions", "record_times"),
     *("assign", "committed", "poll", "position", "seek"),
     *("close", "lag"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, KafkaError, NewTopic
-from coterie.client.admin.acls import AclCalls
+from coterie.client.admin.delegation_tokens import TokenCalls
 from coterie.client.admin.each import Each
 from coterie.client.admin.share_offsets import ShareOffsetCalls
 from coterie.testing import ErrorCode, LocalBroker
@@ -65,6 +65,11 @@ IN_RESULT: dict[str, Call] = {
         lambda r: r == dict.fromkeys(["bad", "none"], ErrorCode.UNKNOWN_MEMBER_ID),
     ),
 }
+OF_TOKENS = {name for name in vars(TokenCalls) if name[0] != "_"}
+OF_CLUSTER = (
+    *("describe_producers", "describe_transactions", "fence_producers", "alter_client_quotas"),
+    *("describe_user_scram_credentials", "alter_user_scram_credentials"),
+)
 # The others: why one bad item hides none.
 OF_ONE = {
     "close": "no request",
@@ -72,9 +77,16 @@ OF_ONE = {
     **dict.fromkeys(("create_topic", "delete_topic", "create_partitions"), "one topic"),
     **dict.fromkeys(("describe_configs", "incremental_alter_configs"), "one topic"),
     **dict.fromkeys(("describe_consumer_group", "explain_group", "lint_group", "delete_consumer_group"), "one group"),
-    "list_consumer_groups": "of each broker; tests/cli/test_partial_results has a broker that does not list",
-    "telemetry_clients": "of each broker, as list_consumer_groups",
+    "list_groups": "of each broker; tests/cli/test_partial_results has a broker that does not list",
+    "telemetry_clients": "of each broker, as list_groups",
     "describe_acls": "one response",
+    **dict.fromkeys(
+        ("describe_features", "update_features", "list_config_resources", "describe_client_quotas"), "one response"
+    ),
+    **dict.fromkeys(sorted(OF_TOKENS), "one token, or one response"),
+    **dict.fromkeys(("describe_log_dirs", "list_transactions"), "of each broker; test_cluster_calls"),
+    **dict.fromkeys(OF_CLUSTER, "what is refused goes to `errors`; test_cluster_calls"),
+    "abort_transaction": "one partition",
     **dict.fromkeys(("create_acls", "delete_acls"), "what is refused goes to `errors`; test_acl_calls"),
     **dict.fromkeys(
         ("list_share_group_offsets", "alter_share_group_offsets", "delete_share_group_offsets"),
@@ -109,21 +121,24 @@ ALL_REFUSED = {"remove_members_from_consumer_group"}  # of a group without membe
 
 
 def public(kind: type) -> set[str]:
-    return {name for name, method in vars(kind).items() if name[0] != "_" and inspect.isfunction(method)}
+    return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if name[0] != "_"}
 
 
 def test_every_method_is_in_a_table() -> None:
-    methods = public(Admin) | public(AclCalls) | public(ShareOffsetCalls)
+    methods = public(Admin)
     assert methods == WITH_ERRORS.keys() | IN_RESULT.keys() | OF_ONE.keys()
     assert public(Each) == OF_EACH.keys()
     with_errors = {name for name in methods if "errors" in inspect.signature(getattr(Admin, name)).parameters}
     assert with_errors == WITH_ERRORS.keys() | {
-        "list_consumer_groups",
+        "list_groups",
         "telemetry_clients",
         "lag",
         "create_acls",
         "delete_acls",
+        "describe_log_dirs",
+        "list_transactions",
         *public(ShareOffsetCalls),
+        *OF_CLUSTER,
     }
 
 

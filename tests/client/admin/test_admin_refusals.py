@@ -15,6 +15,9 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Services
 from coterie.broker.requests.calls import Call as BrokerCall
 from coterie.client import Admin, Consumer, KafkaError, NewTopic
+from coterie.client.admin.acls import AclCalls
+from coterie.client.admin.cluster_types import UserScramCredentialUpsertion
+from coterie.client.admin.delegation_tokens import TokenCalls
 from coterie.client.admin.each import Each
 from coterie.testing import ErrorCode, LocalBroker, simulate
 from coterie.testing.faults import API_KEYS
@@ -31,28 +34,58 @@ CONTROLLER = (ErrorCode.NOT_CONTROLLER,)
 CHANGES = (*CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR)
 PASSING: dict[str, tuple[ErrorCode, ...]] = {
+    "AlterClientQuotas": CONTROLLER,
     "AlterPartitionReassignments": CONTROLLER,
+    "AlterShareGroupOffsets": COORDINATOR,
+    "AlterUserScramCredentials": CONTROLLER,
     "ConsumerGroupDescribe": COORDINATOR,
     "CreatePartitions": CHANGES,
     "CreateTopics": CHANGES,
     "DeleteGroups": COORDINATOR,
     "DeleteRecords": LEADER,
+    "DeleteShareGroupOffsets": COORDINATOR,
     "DeleteTopics": CHANGES,
     "DescribeGroups": COORDINATOR,
+    "DescribeProducers": LEADER,
+    "DescribeShareGroupOffsets": COORDINATOR,
+    "DescribeTransactions": COORDINATOR,
+    "DescribeUserScramCredentials": CONTROLLER,
     "ElectLeaders": CONTROLLER,
     "ExplainGroup": COORDINATOR,
     "FindCoordinator": COORDINATOR[:2],
+    "InitProducerId": (*COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS),
     "LeaveGroup": COORDINATOR,
     "ListGroups": COORDINATOR[:2],
     "ListOffsets": LEADER,
     "ListPartitionReassignments": CONTROLLER,
+    "ListTransactions": COORDINATOR[:1],
     "OffsetCommit": COORDINATOR,
     "OffsetDelete": COORDINATOR,
     "OffsetFetch": COORDINATOR,
+    "UpdateFeatures": CONTROLLER,
+    "WriteTxnMarkers": LEADER,
 }
-ANY_BROKER = {"ApiVersions", "DescribeCluster", "DescribeConfigs", "IncrementalAlterConfigs", "ListClients", "Metadata"}
+ANY_BROKER = {
+    *("ApiVersions", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs", "DescribeLogDirs"),
+    *("IncrementalAlterConfigs", "ListClients", "ListConfigResources", "Metadata"),
+}
 LEFT_OUT = {"Fetch"}  # of record_times, which does not wait for a partition that is not read now
 WITHOUT_REQUEST = {"close"}
+# Refused by a broker without an authorizer, and to a client that has not logged in: test_acl_calls, test_cluster_calls.
+REFUSED_HERE = {name for kind in (AclCalls, TokenCalls) for name in vars(kind)}
+
+ALICE = (("user", "alice"),)
+
+
+async def described_after_fencing(admin: Admin, topic: str, group: str) -> object:
+    await admin.fence_producers([group])
+    return await admin.describe_transactions([group])
+
+
+async def deleted_after_altering(admin: Admin, topic: str, group: str) -> object:
+    await admin.alter_share_group_offsets(f"share-{group}", {(topic, 0): 0})
+    return await admin.delete_share_group_offsets(f"share-{group}", [topic])
+
 
 # The call of each method, given a topic of one record for which the group, without members, has an offset.
 Call = Callable[[Any, str, str], Awaitable[Any]]
@@ -72,7 +105,7 @@ OF_ADMIN: dict[str, Call] = {
     "elect_leaders": lambda admin, topic, group: admin.elect_leaders([(topic, 0)]),
     "alter_partition_reassignments": lambda admin, topic, group: admin.alter_partition_reassignments({(topic, 0): [1]}),
     "list_partition_reassignments": lambda admin, topic, group: admin.list_partition_reassignments(),
-    "list_consumer_groups": lambda admin, topic, group: admin.list_consumer_groups(),
+    "list_groups": lambda admin, topic, group: admin.list_groups(),
     "describe_consumer_group": lambda admin, topic, group: admin.describe_consumer_group(group),
     "explain_group": lambda admin, topic, group: admin.explain_group(group),
     "telemetry_clients": lambda admin, topic, group: admin.telemetry_clients(),
@@ -93,6 +126,26 @@ OF_ADMIN: dict[str, Call] = {
         group, [(topic, 0)]
     ),
     "lag": lambda admin, topic, group: admin.lag(group),
+    "describe_features": lambda admin, topic, group: admin.describe_features(),
+    "update_features": lambda admin, topic, group: admin.update_features({"group.version": 1}),
+    "describe_log_dirs": lambda admin, topic, group: admin.describe_log_dirs(),
+    "list_config_resources": lambda admin, topic, group: admin.list_config_resources(),
+    "describe_client_quotas": lambda admin, topic, group: admin.describe_client_quotas(),
+    "alter_client_quotas": lambda admin, topic, group: admin.alter_client_quotas({ALICE: {"request_percentage": 1e6}}),
+    "describe_user_scram_credentials": lambda admin, topic, group: admin.describe_user_scram_credentials(),
+    "alter_user_scram_credentials": lambda admin, topic, group: admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion(group, "SCRAM-SHA-256", "secret")]
+    ),
+    "list_transactions": lambda admin, topic, group: admin.list_transactions(),
+    "describe_transactions": described_after_fencing,
+    "describe_producers": lambda admin, topic, group: admin.describe_producers([(topic, 0)]),
+    "abort_transaction": lambda admin, topic, group: admin.abort_transaction((topic, 0), 7, 0, 0),
+    "fence_producers": lambda admin, topic, group: admin.fence_producers([group]),
+    "list_share_group_offsets": lambda admin, topic, group: admin.list_share_group_offsets(f"share-{group}"),
+    "alter_share_group_offsets": lambda admin, topic, group: admin.alter_share_group_offsets(
+        f"share-{group}", {(topic, 0): 0}
+    ),
+    "delete_share_group_offsets": deleted_after_altering,
 }
 OF_EACH: dict[str, Callable[[Each, str, str], Mapping[Any, Awaitable[Any]]]] = {
     "create_topics": lambda each, topic, group: each.create_topics([NewTopic(f"{topic}-new")]),
@@ -124,8 +177,8 @@ BEST_EFFORT = {"record_times"}  # what a broker that fails has is left out
 def methods(kind: type) -> list[str]:
     return [
         name
-        for name, method in vars(kind).items()
-        if name[0] != "_" and inspect.isfunction(method) and name not in WITHOUT_REQUEST | BEST_EFFORT
+        for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if name[0] != "_" and name not in WITHOUT_REQUEST | BEST_EFFORT | REFUSED_HERE
     ]
 
 

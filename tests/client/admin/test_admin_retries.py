@@ -26,7 +26,7 @@ CALLS: list[tuple[str, Callable[[Admin], Awaitable[Any]]]] = [
     ("DescribeConfigs", lambda admin: admin.describe_configs("t")),
     ("IncrementalAlterConfigs", lambda admin: admin.incremental_alter_configs("t", {"retention.ms": "7"})),
     ("DeleteRecords", lambda admin: admin.delete_records({("t", 0): -1})),
-    ("ListGroups", lambda admin: admin.list_consumer_groups()),
+    ("ListGroups", lambda admin: admin.list_groups()),
     ("FindCoordinator", lambda admin: admin.alter_consumer_group_offsets("another", {("t", 0): 0})),
     ("DescribeGroups", lambda admin: admin.describe_consumer_group("g")),
     ("OffsetCommit", lambda admin: admin.alter_consumer_group_offsets("g", {("t", 0): 0})),

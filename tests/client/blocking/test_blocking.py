@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
-from coterie.client.admin.acls import AclCalls
 from coterie.client.admin.each import Each
-from coterie.client.admin.share_offsets import ShareOffsetCalls
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
-from coterie.client.consumer.positions import ConsumerPositions
+from coterie.client.blocking.thread import BlockingClient
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.testing import LocalBroker
 from tests.broker_process import BrokerProcess
@@ -71,7 +69,7 @@ def test_nobody_there() -> None:
         BlockingAdmin({"bootstrap.servers": "127.0.0.1:1"}) as admin,
         pytest.raises(KafkaError, match="no broker answers"),
     ):
-        admin.list_consumer_groups()
+        admin.list_groups()
 
 
 # -- the same methods as the asyncio clients --------------------------------------------------------------------------
@@ -86,7 +84,8 @@ OTHER_RESULTS = {
 
 
 def public_methods(owner: type) -> dict[str, Any]:
-    bases = (base for base in owner.__mro__ if base in {owner, ConsumerPositions, AclCalls, ShareOffsetCalls})
+    """Its own and those of its bases."""
+    bases = [base for base in owner.__mro__ if base.__module__.startswith("coterie.") and base is not BlockingClient]
     return {name: value for base in bases for name, value in vars(base).items() if not name.startswith("_")}
 
 
@@ -95,7 +94,7 @@ def test_every_public_method_has_the_same_parameters_and_the_awaited_result(clie
     assert public_methods(client).keys() == public_methods(blocking).keys()
     own = {} if client is Each else {"__init__": client.__init__}
     for name, method in {**public_methods(client), **own}.items():
-        other = vars(blocking)[name]
+        other = ({"__init__": blocking.__init__} | public_methods(blocking))[name]
         if isinstance(method, property):
             assert method.fget is not None
             method, other = method.fget, other.fget
@@ -160,7 +159,7 @@ def test_a_task_that_is_cancelled_ends_its_future(work: str, coterie_broker: Loc
 
     async def cancel() -> None:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            if task.get_coro().__qualname__.startswith(("Each", "Admin")):  # type: ignore[union-attr]
+            if task.get_coro().__qualname__.startswith(("Each", "KeyedFutures", "Admin")):  # type: ignore[union-attr]
                 task.cancel()
 
     with (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer, UserScramCredentialDeletion
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.connection.connection import Connection
 from coterie.testing import simulate
@@ -129,7 +129,7 @@ METHODS: dict[str, Callable[[Settings], Awaitable[None]]] = {
     "delete_records": with_admin(lambda a: a.delete_records({T0: 1})),
     "list_offsets": with_admin(lambda a: a.list_offsets({T0: -1})),
     "partitions": with_admin(lambda a: a.partitions(["t"])),
-    "list_consumer_groups": with_admin(lambda a: a.list_consumer_groups()),
+    "list_groups": with_admin(lambda a: a.list_groups()),
     "describe_consumer_group": with_admin(lambda a: a.describe_consumer_group("g")),
     "explain_group": with_admin(lambda a: a.explain_group("g")),
     "telemetry_clients": with_admin(lambda a: a.telemetry_clients()),
@@ -142,6 +142,25 @@ METHODS: dict[str, Callable[[Settings], Awaitable[None]]] = {
     "alter_consumer_group_offsets": with_admin(lambda a: a.alter_consumer_group_offsets("g", {T0: 1})),
     "delete_consumer_group_offsets": with_admin(lambda a: a.delete_consumer_group_offsets("g", [T0])),
     "lag": with_admin(lambda a: a.lag("g")),
+    "describe_features": with_admin(lambda a: a.describe_features()),
+    "update_features": with_admin(lambda a: a.update_features({"group.version": 1})),
+    "describe_log_dirs": with_admin(lambda a: a.describe_log_dirs()),
+    "list_config_resources": with_admin(lambda a: a.list_config_resources()),
+    "describe_client_quotas": with_admin(lambda a: a.describe_client_quotas()),
+    "alter_client_quotas": with_admin(lambda a: a.alter_client_quotas({(("user", "u"),): {"request_percentage": 1.0}})),
+    "describe_user_scram_credentials": with_admin(lambda a: a.describe_user_scram_credentials()),
+    "alter_user_scram_credentials": with_admin(
+        lambda a: a.alter_user_scram_credentials([UserScramCredentialDeletion("u", "SCRAM-SHA-256")])
+    ),
+    "create_delegation_token": with_admin(lambda a: a.create_delegation_token()),
+    "renew_delegation_token": with_admin(lambda a: a.renew_delegation_token(b"h")),
+    "expire_delegation_token": with_admin(lambda a: a.expire_delegation_token(b"h")),
+    "describe_delegation_token": with_admin(lambda a: a.describe_delegation_token()),
+    "list_transactions": with_admin(lambda a: a.list_transactions()),
+    "describe_transactions": with_admin(lambda a: a.describe_transactions(["x"])),
+    "describe_producers": with_admin(lambda a: a.describe_producers([T0])),
+    "abort_transaction": with_admin(lambda a: a.abort_transaction(T0, 1, 0, 0)),
+    "fence_producers": with_admin(lambda a: a.fence_producers(["x"])),
     "each.create_topics": with_admin(lambda a: a.each.create_topics([NewTopic("t")])),
     "each.describe_configs": with_admin(lambda a: a.each.describe_configs(["t"])),
     "each.delete_consumer_groups": with_admin(lambda a: a.each.delete_consumer_groups(["g"])),

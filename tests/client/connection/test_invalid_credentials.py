@@ -113,6 +113,6 @@ def test_admin(broker: LocalBroker) -> None:
 def test_groups(broker: LocalBroker) -> None:
     """testConsumerGroupServiceWithAuthenticationFailure, testConsumerGroupServiceWithAuthenticationSuccess."""
     with BlockingAdmin(without_group(settings(broker))) as admin:
-        refused(admin.list_consumer_groups)
+        refused(admin.list_groups)
         create_user(broker)
-        assert not admin.list_consumer_groups()
+        assert not admin.list_groups()

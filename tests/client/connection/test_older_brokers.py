@@ -99,8 +99,8 @@ async def test_groups_are_listed_with_their_states_and_members_removed_one_by_on
         consumer.subscribe(["t"])
         while not consumer.assignment():
             await consumer.poll(50)
-        assert [(g.group_id, g.state) for g in await admin.list_consumer_groups()] == [("g", "Stable")]
-        assert await admin.list_consumer_groups(["Empty"]) == []
+        assert [(g.group_id, g.state) for g in await admin.list_groups()] == [("g", "Stable")]
+        assert await admin.list_groups(["Empty"]) == []
         member = (await admin.describe_consumer_group("g")).members[0].member_id
         assert await admin.remove_members_from_consumer_group("g", [member, "nobody"]) == {
             member: ErrorCode.NONE,

@@ -8,19 +8,24 @@ from typing import assert_type
 from coterie.client import (
     Acl,
     AclFilter,
+    ActiveProducer,
     Admin,
     Advice,
     ClusterDescription,
     ConfigEntry,
+    ConfigResource,
+    ConfigResourceType,
     ConfigSource,
     ConsumerGroupDescription,
     ErrorCode,
+    FeatureMetadata,
     GroupExplanation,
     GroupListing,
     GroupState,
     GroupType,
     KafkaError,
     LintFinding,
+    LogDirDescription,
     MemberDescription,
     MemberSubscription,
     MemberTasks,
@@ -32,9 +37,14 @@ from coterie.client import (
     PushedMetric,
     SharePartitionOffset,
     TelemetryClient,
+    TokenDescription,
     TopicDescription,
     TopicPartition,
     TopicPartitionInfo,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+    UserScramCredentialUpsertion,
 )
 
 
@@ -60,6 +70,49 @@ async def topics(admin: Admin) -> None:
     assert_type(await admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
     assert_type(await admin.list_offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
     assert_type(await admin.delete_topic("orders"), None)
+
+
+async def settings_and_features(admin: Admin) -> list[str]:
+    broker = ConfigResource(ConfigResourceType.BROKER, "1")
+    assert_type(await admin.describe_configs(broker), dict[str, ConfigEntry])
+    assert_type(await admin.incremental_alter_configs(broker, {"message.max.bytes": "1000000"}), None)
+    assert_type(await admin.list_config_resources([ConfigResourceType.GROUP]), list[ConfigResource])
+    assert_type(admin.each.describe_configs([broker]), dict[ConfigResource, asyncio.Future[dict[str, ConfigEntry]]])
+    features = await admin.describe_features()
+    assert_type(features, FeatureMetadata)
+    assert_type(features.finalized["group.version"].max_version, int)
+    assert_type(await admin.update_features({"group.version": 1}, validate_only=True), None)
+    directories = await admin.describe_log_dirs()
+    assert_type(directories, dict[int, tuple[LogDirDescription, ...]])
+    return [f"{tp.topic}: {replica.size} bytes" for d in directories[1] for tp, replica in d.replicas.items()]
+
+
+async def transactions(admin: Admin) -> None:
+    listed = await admin.list_transactions([TransactionState.ONGOING])
+    assert_type(listed, list[TransactionListing])
+    described = await admin.describe_transactions([listed[0].transactional_id])
+    assert_type(described, dict[str, TransactionDescription])
+    assert_type(described["x"].partitions, frozenset[TopicPartition])
+    producers = await admin.describe_producers([("orders", 0)])
+    assert_type(producers, dict[TopicPartition, tuple[ActiveProducer, ...]])
+    assert_type(await admin.abort_transaction(("orders", 0), 7, 0, 0), None)
+    assert_type(await admin.fence_producers(["x"]), dict[str, tuple[int, int]])
+
+
+async def logins(admin: Admin) -> bytes:
+    token = await admin.create_delegation_token(renewers=["User:bob"])
+    assert_type(token, TokenDescription)
+    assert_type(await admin.renew_delegation_token(token.hmac), int)
+    assert_type(await admin.expire_delegation_token(token.hmac), int)
+    assert_type(await admin.describe_delegation_token(), list[TokenDescription])
+    changes = [UserScramCredentialUpsertion("alice", "SCRAM-SHA-512", "secret")]
+    assert_type(await admin.alter_user_scram_credentials(changes), None)
+    assert_type(await admin.describe_user_scram_credentials(["alice"]), dict[str, dict[str, int]])
+    alice = (("user", "alice"),)
+    assert_type(await admin.alter_client_quotas({alice: {"producer_byte_rate": 1e6}}), None)
+    quotas = await admin.describe_client_quotas(alice)
+    assert_type(quotas, dict[tuple[tuple[str, str | None], ...], dict[str, float]])
+    return token.hmac
 
 
 async def replicas(admin: Admin) -> None:
@@ -94,7 +147,7 @@ async def cluster(admin: Admin) -> str:
 
 
 async def groups(admin: Admin) -> None:
-    listed = await admin.list_consumer_groups([GroupState.STABLE, "Empty"])
+    listed = await admin.list_groups([GroupState.STABLE, "Empty"])
     assert_type(listed, list[GroupListing])
     assert_type(listed[0].state, GroupState)
     assert_type(listed[0].type, GroupType)

@@ -127,7 +127,7 @@ class ClientVisits:
     async def _administrates(self) -> None:
         async with Admin({"bootstrap.servers": self._address}) as admin:
             await admin.describe_topics()
-            await admin.list_consumer_groups()
+            await admin.list_groups()
             name = f"short-{self._rng.randrange(3)}"
             with contextlib.suppress(KafkaError):
                 await admin.create_topic(name, 2)

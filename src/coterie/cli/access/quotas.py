@@ -12,7 +12,7 @@ from coterie.cli.parts.invocation import broker_option, done, json_option, run, 
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_access import QuotaRow
-    from coterie.client.admin.quotas import QuotaEntity
+    from coterie.client.types import ClientQuotaEntity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def _entity_options(command: F) -> F:
     return command
 
 
-def _entity(user: str | None, client_id: str | None, ip: str | None) -> QuotaEntity:
+def _entity(user: str | None, client_id: str | None, ip: str | None) -> ClientQuotaEntity:
     given = (("client-id", client_id), ("ip", ip), ("user", user))
     entity = tuple((kind, name or None) for kind, name in given if name is not None)
     if not entity:
@@ -35,7 +35,7 @@ def _entity(user: str | None, client_id: str | None, ip: str | None) -> QuotaEnt
     return entity
 
 
-def _text(entity: QuotaEntity) -> str:
+def _text(entity: ClientQuotaEntity) -> str:
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
 
 
@@ -67,23 +67,23 @@ def list_quotas(client: dict[str, str], as_json: bool) -> None:
     show(rows, as_json, ["ENTITY", "QUOTA", "VALUE"], cells, "there are no quotas")
 
 
-def _described(client: dict[str, str]) -> dict[QuotaEntity, dict[str, float]]:
-    from coterie.client.admin.quotas import QuotasAdmin
+def _described(client: dict[str, str]) -> dict[ClientQuotaEntity, dict[str, float]]:
+    from coterie.client import Admin
 
-    async def call() -> dict[QuotaEntity, dict[str, float]]:
-        async with QuotasAdmin(client) as admin:
-            return await admin.describe_quotas()
+    async def call() -> dict[ClientQuotaEntity, dict[str, float]]:
+        async with Admin(client) as admin:
+            return await admin.describe_client_quotas()
 
-    described: dict[QuotaEntity, dict[str, float]] = run(call())
+    described: dict[ClientQuotaEntity, dict[str, float]] = run(call())
     return described
 
 
-def _alter(client: dict[str, str], entity: QuotaEntity, changes: dict[str, float | None]) -> None:
-    from coterie.client.admin.quotas import QuotasAdmin
+def _alter(client: dict[str, str], entity: ClientQuotaEntity, changes: dict[str, float | None]) -> None:
+    from coterie.client import Admin
 
     async def call() -> None:
-        async with QuotasAdmin(client) as admin:
-            await admin.alter_quotas(entity, changes)
+        async with Admin(client) as admin:
+            await admin.alter_client_quotas({entity: changes})
 
     run(call())
 

@@ -157,7 +157,7 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
     of_brokers: dict[Node, KafkaError] = {}
     of_partitions: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
-        listed = await admin.list_consumer_groups(states, errors=of_brokers)
+        listed = await admin.list_groups(states, errors=of_brokers)
         described, of_groups = await _each(admin, listed)
         committed = {group: offsets.committed for group, (_, offsets) in described.items()}
         wanted = {tp: -1 for offsets in committed.values() for tp in offsets}

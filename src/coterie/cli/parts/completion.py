@@ -32,7 +32,7 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     """The groups that begin so."""
 
     async def names(admin: Admin) -> list[str]:
-        return [group.group_id for group in await admin.list_consumer_groups(errors={})]
+        return [group.group_id for group in await admin.list_groups(errors={})]
 
     return _names(ctx, param, incomplete, names)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
+from coterie.client.admin.futures import reported
 from coterie.client.admin.repeated_calls import repeated
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
@@ -15,7 +16,6 @@ from coterie.wire.messages.security.delete_acls import DeleteAclsFilter, DeleteA
 from coterie.wire.messages.security.describe_acls import DescribeAclsRequest
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 
 class AclCalls:
@@ -58,8 +58,7 @@ class AclCalls:
             for a in given
         ]
         response = await self._cluster.request_controller(CreateAclsRequest(creations), lambda r: r.results)
-        for acl, result in zip(given, response.results, strict=True):
-            _succeeded(acl, result, errors)
+        reported(dict(zip(given, response.results, strict=True)), errors, repr)
 
     @repeated
     async def delete_acls(
@@ -74,26 +73,15 @@ class AclCalls:
         given = _each(filters, AclFilter, "filters")
         wanted = [DeleteAclsFilter(*_filter(one)) for one in given]
         response = await self._cluster.request_controller(DeleteAclsRequest(wanted), lambda r: r.filter_results)
+        results = dict(zip(given, response.filter_results, strict=True))
         deleted = set()
-        for one, result in zip(given, response.filter_results, strict=True):
-            if _succeeded(one, result, errors):
-                for entry in result.matching_acls:
-                    acl = _acl((entry.resource_type, entry.resource_name, entry.pattern_type), entry)
-                    if _succeeded(acl, entry, errors):
-                        deleted.add(acl)
+        for one in reported(results, errors, repr):
+            matching = {
+                _acl((entry.resource_type, entry.resource_name, entry.pattern_type), entry): entry
+                for entry in results[one].matching_acls
+            }
+            deleted.update(reported(matching, errors, repr))
         return sorted(deleted)
-
-
-def _succeeded(key: K, result: Any, errors: dict[K, KafkaError] | None) -> bool:
-    """Raises KafkaError where there is no ``errors`` to receive it."""
-    try:
-        check(result.error_code, result.error_message)
-    except KafkaError as error:
-        if errors is None:
-            raise
-        errors[key] = error
-        return False
-    return True
 
 
 def _each(values: Iterable[T], kind: type[T], name: str) -> list[T]:

@@ -1,4 +1,4 @@
-"""The admin client: topics, partitions, settings, groups, offsets, records."""
+"""The admin client: topics, partitions, groups, offsets, records; its calls about other subjects are in their own modules."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from typing import Any, Self
 from coterie.client import arguments
 from coterie.client.admin import groups, older, replicas
 from coterie.client.admin.acls import AclCalls
-from coterie.client.admin.each import Each, NewTopic, only
+from coterie.client.admin.brokers import BrokerCalls
+from coterie.client.admin.configs import ConfigCalls
+from coterie.client.admin.delegation_tokens import TokenCalls
+from coterie.client.admin.each import Each, NewTopic
+from coterie.client.admin.futures import only
 from coterie.client.admin.group_explanation import GroupExplanation
+from coterie.client.admin.quotas import QuotaCalls
 from coterie.client.admin.repeated_calls import or_each, repeated
 from coterie.client.admin.results import cluster_description, topic_descriptions
 from coterie.client.admin.share_offsets import ShareOffsetCalls
 from coterie.client.admin.telemetry_clients import TelemetryClient, telemetry_clients
+from coterie.client.admin.transactions import TransactionCalls
+from coterie.client.admin.users import ScramCalls
 from coterie.client.admin_types import (
     ClusterDescription,
-    ConfigEntry,
     ConsumerGroupDescription,
     GroupListing,
     Node,
@@ -38,7 +44,7 @@ from coterie.wire.messages.brokers.describe_cluster import DescribeClusterReques
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 
-class Admin(AclCalls, ShareOffsetCalls):
+class Admin(AclCalls, BrokerCalls, ConfigCalls, QuotaCalls, ScramCalls, ShareOffsetCalls, TokenCalls, TransactionCalls):
     """Manages topics, settings, groups, offsets and records of a cluster.
 
     ``settings``: by Kafka's names; ``bootstrap.servers`` is the one that is needed. Use it as an async context manager, or call
@@ -138,25 +144,6 @@ class Admin(AclCalls, ShareOffsetCalls):
         arguments.whole_number(count, "count", *arguments.INT32)
         await self.each.create_partitions({name: count})[name]
 
-    async def describe_configs(self, name: str) -> dict[str, ConfigEntry]:
-        """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
-
-        >>> configs = await admin.describe_configs("orders")
-        >>> configs["retention.ms"].value, configs["retention.ms"].is_default
-        ('604800000', True)
-        """
-        return await self.each.describe_configs([arguments.text(name, "name")])[name]
-
-    async def incremental_alter_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
-        INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
-
-        >>> await admin.incremental_alter_configs("orders", {"retention.ms": "3600000", "segment.bytes": None})
-        >>> (await admin.describe_configs("orders"))["retention.ms"].source
-        <ConfigSource.DYNAMIC_TOPIC_CONFIG: 1>
-        """
-        await self.each.incremental_alter_configs({name: changes})[name]
-
     @or_each
     @repeated
     async def delete_records(
@@ -254,16 +241,16 @@ class Admin(AclCalls, ShareOffsetCalls):
     # -- groups -------------------------------------------------------------------------------------------------------
 
     @repeated
-    async def list_consumer_groups(
+    async def list_groups(
         self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
     ) -> list[GroupListing]:
         """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
         ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
         returned.
 
-        >>> [(group.group_id, group.state) for group in await admin.list_consumer_groups()]
+        >>> [(group.group_id, group.state) for group in await admin.list_groups()]
         [('billing', <GroupState.EMPTY: 'Empty'>)]
-        >>> await admin.list_consumer_groups([GroupState.STABLE])
+        >>> await admin.list_groups([GroupState.STABLE])
         []
         """
         return await groups.list_groups(self._cluster, frozenset(arguments.names(states, "states")), errors)
@@ -291,7 +278,7 @@ class Admin(AclCalls, ShareOffsetCalls):
 
     @repeated
     async def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
-        """Clients that push metrics (KIP-714), to coterie (else UNSUPPORTED_VERSION); errors as `list_consumer_groups`."""
+        """Clients that push metrics (KIP-714), to coterie (else UNSUPPORTED_VERSION); errors as `list_groups`."""
         return await telemetry_clients(self._cluster, errors)
 
     @repeated

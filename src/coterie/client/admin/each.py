@@ -3,30 +3,21 @@ failure of one leaves the others as they are."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from coterie.client import arguments
-from coterie.client.admin.older import replace_topic_configs, with_broker_defaults
-from coterie.client.admin.repeated_calls import repeated, until_done
-from coterie.client.admin.results import config_entries
-from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
+from coterie.client.admin.configs import EachConfigCalls
+from coterie.client.admin.futures import Futures, nothing
+from coterie.client.admin.older import with_broker_defaults
+from coterie.client.admin.repeated_calls import until_done
+from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.connection.cluster import Cluster
-from coterie.client.errors import ClientBugError, KafkaError, check, error_about
+from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.pauses.retrying import NO_SUCH_TOPIC
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.settings.incremental_alter_configs import (
-    DELETE,
-    SET,
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from coterie.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -42,12 +33,7 @@ from coterie.wire.messages.topics.create_topics import (
 )
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-K = TypeVar("K")
-P = TypeVar("P")
-V = TypeVar("V")
-TOPIC_RESOURCE = 2
 TIMEOUT_MS = 30_000
-Futures = dict[K, asyncio.Future[V]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +65,6 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _nothing(part: object) -> None:
-    """The result of an operation that returns none."""
-
-
-def _subject(key: object) -> str:
-    """As an error names it."""
-    return f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else f"topic {key}"
-
-
-def only(parts: Sequence[P], name: str) -> P:
-    """The one part that the response to a request about ``name`` has. Raises KafkaError."""
-    if len(parts) != 1:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response has {len(parts)} parts for {name}")
-    return parts[0]
-
-
 class OneByOne(Protocol):
     """The operations of `Admin` that `Each` repeats, a request for each thing; what they return and raise stands there."""
 
@@ -121,7 +91,7 @@ class OneByOne(Protocol):
     ) -> dict[TopicPartition, int]: ...
 
 
-class Each:
+class Each(EachConfigCalls):
     """`Admin`'s operations on many things at once, as `Admin.each`: every method returns at once a future for each thing, in
     the order given. A future has the result of the method of `Admin` that does the same for one, or its KafkaError.
 
@@ -134,16 +104,8 @@ class Each:
     """
 
     def __init__(self, admin: OneByOne, cluster: Cluster) -> None:
-        self._admin, self._cluster = admin, cluster
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @repeated
-    async def _request(self, request: Message) -> Any:
-        return await self._cluster.request(request)
-
-    @repeated
-    async def _request_controller(self, request: Message, results: Callable[[Any], Iterable[Any]]) -> Any:
-        return await self._cluster.request_controller(request, results)
+        super().__init__(cluster)
+        self._admin = admin
 
     # -- topics -------------------------------------------------------------------------------------------------------
 
@@ -164,7 +126,7 @@ class Each:
             request = CreateTopicsRequest(complete, TIMEOUT_MS)
             return (await self._cluster.request_controller(request, lambda a: a.topics)).topics
 
-        return self._together(names, self._change(names, create), dict, _nothing)
+        return self._together(names, self._change(names, create), dict, nothing)
 
     def delete_topics(self, names: Iterable[str]) -> Futures[str, None]:
         """A future for each name, as `Admin.delete_topic`, in one request."""
@@ -174,7 +136,7 @@ class Each:
             request = DeleteTopicsRequest([DeleteTopicState(n) for n in left], left, TIMEOUT_MS)
             return (await self._cluster.request_controller(request, lambda a: a.responses)).responses
 
-        return self._together(wanted, self._change(wanted, delete), dict, _nothing)
+        return self._together(wanted, self._change(wanted, delete), dict, nothing)
 
     def create_partitions(self, counts: Mapping[str, int]) -> Futures[str, None]:
         """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
@@ -187,7 +149,7 @@ class Each:
             request = CreatePartitionsRequest([CreatePartitionsTopic(n, wanted[n]) for n in left], TIMEOUT_MS)
             return (await self._cluster.request_controller(request, lambda a: a.results)).results
 
-        return self._together(wanted, self._change(list(wanted), create), dict, _nothing)
+        return self._together(wanted, self._change(list(wanted), create), dict, nothing)
 
     async def _change(self, names: list[str], send: Callable[[list[str]], Awaitable[Any]]) -> dict[str, Any]:
         """The parts of the responses by topic, once ``ask`` is done with each: what the quota of changes to topics refuses
@@ -208,36 +170,6 @@ class Each:
             if not parts:
                 raise
         return parts
-
-    def describe_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
-        """A future for each topic with its settings by name, as `Admin.describe_configs`, in one request."""
-        wanted = arguments.names(names, "names")
-        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
-        return self._together(
-            wanted,
-            self._request(request),
-            lambda a: {r.resource_name: r for r in a.results},
-            config_entries,
-        )
-
-    def incremental_alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str, None]:
-        """A future for each topic, whose settings are then set, as `Admin.incremental_alter_configs`, in one request."""
-        checked = {arguments.text(t, "a topic's name"): arguments.settings(c, deletes=True) for t, c in changes.items()}
-        return self._together(
-            checked, self._alter(checked), lambda a: {r.resource_name: r for r in a.responses}, _nothing
-        )
-
-    @repeated
-    async def _alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> Any:
-        if not (await self._cluster.any_connection()).serves(IncrementalAlterConfigsRequest):
-            return await replace_topic_configs(self._cluster, changes)
-        resources = [
-            AlterConfigsResource(
-                TOPIC_RESOURCE, name, [AlterableConfig(k, DELETE if v is None else SET, v) for k, v in configs.items()]
-            )
-            for name, configs in changes.items()
-        ]
-        return await self._cluster.request(IncrementalAlterConfigsRequest(resources))
 
     # -- replicas -----------------------------------------------------------------------------------------------------
 
@@ -266,7 +198,7 @@ class Each:
         def parts(response: AlterPartitionReassignmentsResponse) -> dict[TopicPartition, Any]:
             return {TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions}
 
-        return self._together(checked, send(), parts, _nothing)
+        return self._together(checked, send(), parts, nothing)
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -337,61 +269,3 @@ class Each:
             return {**await self._admin.list_offsets(wanted, errors=errors), **errors}
 
         return self._resolved(list(wanted), work())
-
-    # -- futures ------------------------------------------------------------------------------------------------------
-
-    def _together(
-        self,
-        keys: Iterable[K],
-        response: Awaitable[Any],
-        parts: Callable[[Any], Mapping[K, Any]],
-        result: Callable[[Any], V],
-    ) -> Futures[K, V]:
-        """One request; each key's part of the response has its own error."""
-
-        async def work() -> dict[K, Any]:
-            results: dict[K, Any] = {}
-            for key, part in parts(await response).items():
-                try:
-                    check(part.error_code, part.error_message, subject=_subject(key))
-                    results[key] = result(part)
-                except KafkaError as error:
-                    results[key] = error
-            return results
-
-        return self._resolved(list(keys), work())
-
-    def _resolved(self, keys: list[K], work: Awaitable[dict[K, Any]]) -> Futures[K, Any]:
-        loop = asyncio.get_running_loop()
-        futures: Futures[K, Any] = {key: loop.create_future() for key in keys}
-        for future in futures.values():
-            future.add_done_callback(lambda f: f.cancelled() or f.exception())
-
-        async def resolve() -> None:
-            try:
-                results = await work
-            except (KafkaError, RuntimeError) as error:  # RuntimeError: the admin is closed
-                results = dict.fromkeys(keys, error)
-            except asyncio.CancelledError:
-                for future in futures.values():
-                    future.cancel()
-                raise
-            except Exception as error:  # a future without an end would hide it
-                results = dict.fromkeys(keys, ClientBugError(error))
-            for key, future in futures.items():
-                missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not name {key}")
-                value = results.get(key, missing)
-                if not future.done():
-                    future.set_exception(value) if isinstance(value, Exception) else future.set_result(value)
-
-        task = asyncio.ensure_future(resolve())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return futures
-
-    def _apart(self, work: Mapping[K, Awaitable[V]]) -> Futures[K, V]:
-        """A request for each."""
-        futures: Futures[K, V] = {key: asyncio.ensure_future(one) for key, one in work.items()}
-        for future in futures.values():
-            future.add_done_callback(lambda f: f.cancelled() or f.exception())
-        return futures

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.client.admin import older as admin_older
-from coterie.client.admin.each import only
+from coterie.client.admin.each_broker import of_each_broker
+from coterie.client.admin.futures import only
 from coterie.client.admin.group_explanation import GroupExplanation, group_explanation
 from coterie.client.admin.protocol_support import protocol_support
 from coterie.client.admin.repeated_calls import until_done
@@ -64,17 +65,8 @@ async def list_groups(
     cluster: Cluster, wanted: frozenset[str], errors: dict[Node, KafkaError] | None
 ) -> list[GroupListing]:
     """Those in one of the states ``wanted``; empty for all. Raises KafkaError; ``errors`` receives that of a broker."""
-    listed: list[ListedGroup] = []
-    await cluster.refresh([])
-    for node in cluster.node_ids():
-        try:
-            groups = await _groups_of(cluster, wanted, node)
-        except KafkaError as error:
-            if errors is None:
-                raise
-            errors[Node(node, *(cluster.address(node) or ("", -1)))] = error
-        else:
-            listed += [g for g in groups if not wanted or g.group_state in wanted]
+    of_brokers = await of_each_broker(cluster, lambda node: _groups_of(cluster, wanted, node), errors)
+    listed = [g for groups in of_brokers.values() for g in groups if not wanted or g.group_state in wanted]
     return [group_listing(g) for g in sorted(listed, key=lambda g: g.group_id)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from coterie.client import arguments
-from coterie.client.admin.each import only
+from coterie.client.admin.futures import only, reported
 from coterie.client.admin.repeated_calls import repeated
 from coterie.client.admin_types import SharePartitionOffset
 from coterie.client.connection.cluster import Cluster
@@ -69,7 +69,7 @@ class ShareOffsetCalls:
         group = only((await self._request_coordinator(group_id, request)).groups, f"group {group_id}")
         check(group.error_code, group.error_message, subject=f"group {group_id}")
         rows = {TopicPartition(t.topic_name, p.partition_index): p for t in group.topics for p in t.partitions}
-        _report(rows, errors)
+        reported(rows, errors)
         return {tp: _offset(row) for tp, row in sorted(rows.items()) if not row.error_code and row.start_offset >= 0}
 
     @repeated
@@ -93,7 +93,7 @@ class ShareOffsetCalls:
         request = AlterShareGroupOffsetsRequest(arguments.text(group_id, "group_id"), topics)
         response: AlterShareGroupOffsetsResponse = await self._request_coordinator(group_id, request)
         check(response.error_code, response.error_message, subject=f"group {group_id}")
-        _report(
+        reported(
             {TopicPartition(t.topic_name, p.partition_index): p for t in response.responses for p in t.partitions},
             errors,
         )
@@ -115,7 +115,7 @@ class ShareOffsetCalls:
         request = DeleteShareGroupOffsetsRequest(arguments.text(group_id, "group_id"), names)
         response: DeleteShareGroupOffsetsResponse = await self._request_coordinator(group_id, request)
         check(response.error_code, response.error_message, subject=f"group {group_id}")
-        _report({topic.topic_name: topic for topic in response.responses}, errors)
+        reported({topic.topic_name: topic for topic in response.responses}, errors)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -127,15 +127,3 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 def _offset(row: DescribeShareGroupOffsetsResponsePartition) -> SharePartitionOffset:
     return SharePartitionOffset(row.start_offset, row.leader_epoch, None if row.lag < 0 else row.lag)
-
-
-def _report(rows: dict[Any, Any], errors: dict[Any, KafkaError] | None) -> None:
-    """Raises KafkaError for the first with an error where there is no ``errors`` to receive them."""
-    for key, row in rows.items():
-        subject = f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else f"topic {key}"
-        try:
-            check(row.error_code, row.error_message, subject=subject)
-        except KafkaError as error:
-            if errors is None:
-                raise
-            errors[key] = error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from coterie.client.admin.each_broker import of_each_broker
 from coterie.client.admin.group_explanation import PushedMetric, read_json
 from coterie.client.admin_types import Node
 from coterie.client.connection.cluster import Cluster
@@ -38,15 +39,8 @@ class _Document:
 async def telemetry_clients(cluster: Cluster, errors: dict[Node, KafkaError] | None) -> list[TelemetryClient]:
     """Those of every broker, by client id; a client that pushes to several is there once for each. Raises KafkaError;
     ``errors`` receives that of a broker instead."""
-    await cluster.refresh([])
-    clients: list[TelemetryClient] = []
-    for node in cluster.node_ids():
-        try:
-            clients += await _of_broker(cluster, node)
-        except KafkaError as error:
-            if errors is None:
-                raise
-            errors[Node(node, *(cluster.address(node) or ("", -1)))] = error
+    of_brokers = await of_each_broker(cluster, lambda node: _of_broker(cluster, node), errors)
+    clients = [client for of_broker in of_brokers.values() for client in of_broker]
     return sorted(clients, key=lambda client: (client.client_id, client.client_instance_id))
 
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.authorizer.acls import Acl, AclFilter
 from coterie.client.admin.admin import Admin
 from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.admin.telemetry_clients import TelemetryClient
 from coterie.client.admin_types import (
     ClusterDescription,
-    ConfigEntry,
     ConsumerGroupDescription,
     GroupListing,
     Node,
     PartitionLag,
     PartitionReassignment,
-    SharePartitionOffset,
     TopicDescription,
 )
+from coterie.client.blocking.admin_calls import BlockingAdminCalls
 from coterie.client.blocking.admin_each import BlockingEach
-from coterie.client.blocking.thread import BlockingClient
 from coterie.client.errors import KafkaError
 from coterie.client.lint.advice import Advice
 from coterie.client.lint.facts import ObservedFacts
@@ -30,7 +27,7 @@ from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, 
 from coterie.wire.errors import ErrorCode
 
 
-class BlockingAdmin(BlockingClient[Admin]):
+class BlockingAdmin(BlockingAdminCalls):
     """`coterie.client.Admin` for programs without asyncio. The futures of `each` are concurrent.futures.Future.
 
     >>> futures = admin.each.delete_topics(["orders", "none"])
@@ -88,15 +85,6 @@ class BlockingAdmin(BlockingClient[Admin]):
         partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION."""
         self._await(self._client.create_partitions, name, count)
 
-    def describe_configs(self, name: str) -> dict[str, ConfigEntry]:
-        """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._await(self._client.describe_configs, name)
-
-    def incremental_alter_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
-        INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION."""
-        self._await(self._client.incremental_alter_configs, name, changes)
-
     def delete_records(
         self, before: ByPartition[int], *, errors: dict[TopicPartition, KafkaError] | None = None
     ) -> dict[TopicPartition, int]:
@@ -152,13 +140,13 @@ class BlockingAdmin(BlockingClient[Admin]):
         """The reassignments in progress, of these partitions or of all."""
         return self._await(self._client.list_partition_reassignments, partitions)
 
-    def list_consumer_groups(
+    def list_groups(
         self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
     ) -> list[GroupListing]:
         """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
         ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
         returned."""
-        return self._await(self._client.list_consumer_groups, states, errors=errors)
+        return self._await(self._client.list_groups, states, errors=errors)
 
     def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
         """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
@@ -171,7 +159,7 @@ class BlockingAdmin(BlockingClient[Admin]):
         return self._await(self._client.explain_group, group_id)
 
     def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
-        """Clients that push metrics (KIP-714), to coterie (else UNSUPPORTED_VERSION); errors as `list_consumer_groups`."""
+        """Clients that push metrics (KIP-714), to coterie (else UNSUPPORTED_VERSION); errors as `list_groups`."""
         return self._await(self._client.telemetry_clients, errors=errors)
 
     def lint_group(self, group_id: str, facts: ObservedFacts | None = None) -> list[Advice]:
@@ -229,50 +217,3 @@ class BlockingAdmin(BlockingClient[Admin]):
         """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
         leader now, are left out. With ``errors`` each one without a lag, whatever the reason, is put there with its error."""
         return self._await(self._client.lag, group_id, errors=errors)
-
-    def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
-        """The ACLs that a filter describes, in order; all without one. Raises KafkaError SECURITY_DISABLED of a broker without
-        an authorizer, CLUSTER_AUTHORIZATION_FAILED without the right to DESCRIBE the cluster."""
-        return self._await(self._client.describe_acls, wanted)
-
-    def create_acls(self, acls: Iterable[Acl], *, errors: dict[Acl, KafkaError] | None = None) -> None:
-        """Creates ACLs; one that exists stays. Raises the KafkaError of the first that is refused, and then the others are
-        created: INVALID_REQUEST for one that cannot be; and as `describe_acls`, where the right is to ALTER the cluster. With
-        ``errors`` each that is refused is put there with its error instead."""
-        self._await(self._client.create_acls, acls, errors=errors)
-
-    def delete_acls(
-        self, filters: Iterable[AclFilter], *, errors: dict[AclFilter | Acl, KafkaError] | None = None
-    ) -> list[Acl]:
-        """Deletes the ACLs that any of the filters describes, and returns them in order. Raises as `create_acls` does;
-        ``errors`` receives the filters that are refused, and the ACLs that are not deleted."""
-        return self._await(self._client.delete_acls, filters, errors=errors)
-
-    def list_share_group_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[PartitionLike] | None = None,
-        *,
-        errors: dict[TopicPartition, KafkaError] | None = None,
-    ) -> dict[TopicPartition, SharePartitionOffset]:
-        """Where a share group is in its partitions, or in ``partitions``; without those where it has
-        not read yet; of a group that does not exist none. Raises the KafkaError of the first partition with one; with
-        ``errors`` each of these is put there with its error, and the others are returned."""
-        return self._await(self._client.list_share_group_offsets, group_id, partitions, errors=errors)
-
-    def alter_share_group_offsets(
-        self, group_id: str, offsets: ByPartition[int], *, errors: dict[TopicPartition, KafkaError] | None = None
-    ) -> None:
-        """Sets the start offsets of a share group without members; the group is created where there is none. Records before
-        them are not delivered again, those behind them are, whatever had been acknowledged. Raises KafkaError
-        NON_EMPTY_GROUP; UNKNOWN_TOPIC_OR_PARTITION of the first partition with one, and then the others are set;
-        ``errors`` as in `list_share_group_offsets`."""
-        self._await(self._client.alter_share_group_offsets, group_id, offsets, errors=errors)
-
-    def delete_share_group_offsets(
-        self, group_id: str, topics: Iterable[str], *, errors: dict[str, KafkaError] | None = None
-    ) -> None:
-        """Deletes what a share group without members has of these topics: start offsets and the states of records. Raises
-        KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND; UNKNOWN_TOPIC_OR_PARTITION of the first topic with one, and then the
-        others are deleted; ``errors`` receives each of these topics with its error."""
-        self._await(self._client.delete_share_group_offsets, group_id, topics, errors=errors)

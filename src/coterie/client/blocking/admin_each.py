@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from coterie.client.admin.admin import Admin
+from coterie.client.admin.cluster_types import Resource
 from coterie.client.admin.each import NewTopic
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.blocking.thread import BlockingClient
@@ -32,14 +33,6 @@ class BlockingEach:
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Future[None]]:
         """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
         return self._admin._futures(self._each.create_partitions, counts)
-
-    def describe_configs(self, names: Iterable[str]) -> dict[str, Future[dict[str, ConfigEntry]]]:
-        """A future for each topic with its settings by name, as `Admin.describe_configs`, in one request."""
-        return self._admin._futures(self._each.describe_configs, names)
-
-    def incremental_alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, Future[None]]:
-        """A future for each topic, whose settings are then set, as `Admin.incremental_alter_configs`, in one request."""
-        return self._admin._futures(self._each.incremental_alter_configs, changes)
 
     def alter_partition_reassignments(
         self, reassignments: ByPartition[Sequence[int] | None]
@@ -85,3 +78,15 @@ class BlockingEach:
     def list_offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
         """A future for each partition with the offset for its timestamp, in one request a leader; as `Admin.list_offsets`."""
         return self._admin._futures(self._each.list_offsets, timestamps)
+
+    def describe_configs(self, resources: Iterable[Resource]) -> dict[Resource, Future[dict[str, ConfigEntry]]]:
+        """A future for each topic or `ConfigResource` with its settings by name, as `Admin.describe_configs`, in one request a
+        broker."""
+        return self._admin._futures(self._each.describe_configs, resources)
+
+    def incremental_alter_configs(
+        self, changes: Mapping[Resource, Mapping[str, str | None]]
+    ) -> dict[Resource, Future[None]]:
+        """A future for each topic or `ConfigResource`, whose settings are then set, as `Admin.incremental_alter_configs`, in
+        one request a broker."""
+        return self._admin._futures(self._each.incremental_alter_configs, changes)

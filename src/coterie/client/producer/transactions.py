@@ -17,7 +17,7 @@ from coterie.client.pauses.retrying import backoff_of
 from coterie.client.producer.delivery import failure_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.producing.transactions.requests import CommittingMember
-from coterie.producing.transactions.state import TransactionState
+from coterie.producing.transactions.state import ProducerTransactionState
 from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
@@ -31,7 +31,7 @@ from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
 CLOSED_BEFORE = "the producer was closed before this call had its response"
-State = TransactionState
+State = ProducerTransactionState
 _INIT = "init_transactions"
 _END = {True: "commit_transaction", False: "abort_transaction"}
 
@@ -100,11 +100,11 @@ class TransactionManager:
         return self._machine.is_ended_elsewhere
 
     @property
-    def state(self) -> TransactionState:
+    def state(self) -> ProducerTransactionState:
         """The state of the machine (`producing/transactions/state`)."""
         return self._machine.state
 
-    def require(self, *states: TransactionState) -> None:
+    def require(self, *states: ProducerTransactionState) -> None:
         """Raises KafkaError INVALID_TXN_STATE, or what made the producer unusable."""
         if self._machine.state not in states:
             raise self._error_of_state()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class TransactionState(Enum):
+class ProducerTransactionState(Enum):
     """Each with what a call that it does not allow is refused with."""
 
     UNINITIALIZED = "init_transactions was not called"
@@ -18,8 +18,8 @@ class TransactionState(Enum):
     FATAL_ERROR = "this producer was replaced or is not allowed to write; make a new one"
 
 
-_S = TransactionState
-LEGAL_SUCCESSORS: dict[TransactionState, frozenset[TransactionState]] = {
+_S = ProducerTransactionState
+LEGAL_SUCCESSORS: dict[ProducerTransactionState, frozenset[ProducerTransactionState]] = {
     _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.IN_TRANSACTION}),  # a transaction that another process left open
     _S.INITIALIZING: frozenset({_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR}),
     _S.READY: frozenset({_S.INITIALIZING, _S.IN_TRANSACTION, _S.FATAL_ERROR}),

@@ -29,7 +29,7 @@ from coterie.producing.transactions.requests import (
     newest_version,
     offsets_request,
 )
-from coterie.producing.transactions.state import LEGAL_SUCCESSORS, TransactionState
+from coterie.producing.transactions.state import LEGAL_SUCCESSORS, ProducerTransactionState
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -40,7 +40,7 @@ NO_PRODUCER = (-1, -1)
 BUMPS_FROM = 2  # the transaction.version of transactions that end with a new epoch
 FIRST_ADD_PAUSE_MS = 20  # Kafka's ADD_PARTITIONS_RETRY_BACKOFF_MS: the transaction before is about to be complete
 _RETRIED = frozenset({TransactionRemedy.RETRY, TransactionRemedy.FIND_COORDINATOR})
-S = TransactionState
+S = ProducerTransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Transactions:
     backoff: Backoff
     producer_id: int = -1
     epoch: int = -1
-    state: TransactionState = TransactionState.UNINITIALIZED
+    state: ProducerTransactionState = ProducerTransactionState.UNINITIALIZED
     error: ErrorCode = ErrorCode.NONE
     took_part: bool = False
     bumps_epoch: bool = False
@@ -128,7 +128,7 @@ class Transactions:
         """Whether the partition takes part in the open transaction, so that records may be sent to it."""
         return partition in self._partitions and self.state != S.FATAL_ERROR
 
-    def allows(self, *states: TransactionState) -> bool:
+    def allows(self, *states: ProducerTransactionState) -> bool:
         """Whether the state is one of these; else the call is refused with `state`, or with `error` where there is one."""
         return self.state in states
 
@@ -229,12 +229,12 @@ class Transactions:
     def _is_end_sent(self) -> bool:
         return any(call.kind == "end" and (call.was_sent or call.step > 0) for call in self._calls)
 
-    def _fail(self, state: TransactionState, code: ErrorCode) -> None:
+    def _fail(self, state: ProducerTransactionState, code: ErrorCode) -> None:
         if self.state != state and self.state != S.FATAL_ERROR:
             self._to(state)
             self.error = code
 
-    def _to(self, state: TransactionState) -> None:
+    def _to(self, state: ProducerTransactionState) -> None:
         assert state in LEGAL_SUCCESSORS[self.state], f"{self.state.name} to {state.name}"
         self.state = state
         if state == S.READY:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType
-from coterie.client.admin.users import UsersAdmin
+from coterie.client.admin.admin import Admin
+from coterie.client.admin.cluster_types import UserScramCredentialUpsertion
 from coterie.client.consumer.consumer import Consumer
 from coterie.client.errors import AuthorizationError, KafkaError
 from coterie.client.producer.producer import Producer
@@ -34,7 +35,7 @@ class Work:
 
     cluster: ClusterBrokers
     servers: str
-    admin: UsersAdmin
+    admin: Admin
     producer: Producer[bytes, bytes]
     written: int = 0
     read: list[bytes | None] = field(default_factory=list)
@@ -72,10 +73,10 @@ async def working(world: SimulatedWorld, *acls: Acl) -> AsyncIterator[Work]:
     await cluster.start()
     servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
     own = {"bootstrap.servers": servers, **login("broker", "b-secret")}
-    async with UsersAdmin(own) as admin, Producer(own | {"acks": "all"}) as producer:
+    async with Admin(own) as admin, Producer(own | {"acks": "all"}) as producer:
         await admin.create_topic("t", 3, replication_factor=3)
         await admin.create_acls(acls)
-        await admin.add_user("alice", SCRAM, "first")
+        await admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", SCRAM, "first")])
         await asyncio.sleep(KNOWN_S)
         yield Work(cluster, servers, admin, producer)
     await cluster.stop()
@@ -93,7 +94,7 @@ async def test_a_password_is_rotated_while_its_group_works(coterie_world: Simula
         await work.write()
         async with work.consumer("first") as consumer:
             await work.read_all(consumer)
-            await work.admin.add_user("alice", SCRAM, "second")
+            await work.admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", SCRAM, "second")])
             await asyncio.sleep(KNOWN_S)
             await work.write()
             await work.read_all(consumer)
@@ -104,9 +105,9 @@ async def test_a_password_is_rotated_while_its_group_works(coterie_world: Simula
             await work.read_all(consumer)
         for broker in work.cluster.brokers.values():
             alone = {"bootstrap.servers": f"{broker.host}:{broker.port}"}
-            async with UsersAdmin(work.alice("second") | alone) as alice:
+            async with Admin(work.alice("second") | alone) as alice:
                 assert await alice.describe_cluster()
-            async with UsersAdmin(work.alice("first") | alone) as alice:
+            async with Admin(work.alice("first") | alone) as alice:
                 with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
                     await alice.describe_cluster()
 

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from coterie.broker.connections.listener_tls import ListenerTls
-from coterie.client.admin.users import UsersAdmin
+from coterie.client.admin.admin import Admin
 from coterie.client.consumer.consumer import Consumer
 from coterie.client.errors import SslAuthenticationError
 from coterie.client.producer.producer import Producer
@@ -81,7 +81,7 @@ async def working(world: SimulatedWorld, certificates: Certificates) -> AsyncIte
     await cluster.start()
     servers = ",".join(f"{one.host}:{one.port}" for one in cluster.brokers.values())
     own = {"bootstrap.servers": servers, "security.protocol": "SSL", **certificates.files("client")}
-    async with UsersAdmin(own) as admin, Producer(own | {"acks": "all"}) as producer:
+    async with Admin(own) as admin, Producer(own | {"acks": "all"}) as producer:
         await admin.create_topic("t", 3, replication_factor=3)
         work = CertifiedWork(cluster, servers, admin, producer)
         work.certificates = certificates
@@ -114,7 +114,7 @@ async def story(world: SimulatedWorld, certificates: Certificates) -> None:
         await work.write()
         await work.read_all(consumer)
         with pytest.raises(SslAuthenticationError, match="certificate has expired"):
-            async with UsersAdmin(work.alice("")) as admin:
+            async with Admin(work.alice("")) as admin:
                 await admin.describe_cluster()
         await work.cluster.brokers[3].kill()
         await work.cluster.brokers[3].start()

@@ -34,9 +34,9 @@ from coterie.wire.messages.settings.describe_configs import (
     DescribeConfigsSynonym,
 )
 from coterie.wire.messages.settings.list_config_resources import (
-    ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
+    ListedConfigResource,
 )
 from coterie.wire.messages.topics.create_topics import CreatableTopicConfigs
 
@@ -222,7 +222,7 @@ def handle_list_config_resources(
         wanted = [ResourceType.CLIENT_METRICS]
     if any(kind not in names for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    resources = [ConfigResource(name, kind) for kind, every in names.items() if kind in wanted for name in every]
+    resources = [ListedConfigResource(name, kind) for kind, every in names.items() if kind in wanted for name in every]
     return ListConfigResourcesResponse(config_resources=resources)
 
 

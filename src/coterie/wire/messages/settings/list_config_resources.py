@@ -13,7 +13,7 @@ class ListConfigResourcesRequest(Message):
 
 
 @struct
-class ConfigResource(Struct):
+class ListedConfigResource(Struct):
     resource_name: str = field(string)
     resource_type: int = field(int8, "1+", default=16)
 
@@ -22,4 +22,4 @@ class ConfigResource(Struct):
 class ListConfigResourcesResponse(Message):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    config_resources: list[ConfigResource] = field(array(ConfigResource))
+    config_resources: list[ListedConfigResource] = field(array(ListedConfigResource))
