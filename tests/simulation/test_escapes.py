@@ -7,8 +7,10 @@ import os
 import random
 import secrets
 import socket
+import sys
 import threading
 import time
+import types
 import uuid
 from collections.abc import Callable
 from time import monotonic as clock_by_name
@@ -80,6 +82,20 @@ def test_a_function_that_was_imported_by_name_is_virtual_too() -> None:
 
     with Simulation() as world:
         assert world.run(ask()) == pytest.approx(100, abs=0.01)
+
+
+def test_what_a_module_has_by_name_only_after_the_first_world_is_virtual_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, module = time.monotonic, types.ModuleType("late")
+    vars(module)["monotonic"] = None
+    monkeypatch.setitem(sys.modules, "late", module)
+    with Simulation():
+        assert vars(module)["monotonic"] is None
+    for name in ("monotonic", "another"):  # as many names as before, and one more
+        vars(module)[name] = real
+        with Simulation():
+            assert vars(module)[name] is time.monotonic
+            assert time.monotonic is not real
+        assert vars(module)[name] is real
 
 
 def test_other_threads_and_the_time_between_runs_are_real() -> None:

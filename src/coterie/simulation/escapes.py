@@ -84,16 +84,28 @@ _REPLACED: list[tuple[Any, str, Callable[..., Any]]] = [
 _BY_NAME = ("time", "os", "random")  # modules whose functions others may have imported by name
 
 
+# Module -> its object, the number of its names, and those that were a function of `_REPLACED`, at the last look: a look at each
+# name of all modules of a test suite took 20 ms at the start of each world.
+_looked_at: dict[str, tuple[Any, int, set[str]]] = {}
+
+
 def _importers() -> list[tuple[Any, str, _Function]]:
-    """(module, name, function) where a function of `_REPLACED` was imported by name."""
+    """(module, name, function) where a function of `_REPLACED` was imported by name. Where a module has as many names as at the
+    last look, those that were one then are looked at, and the functions' own."""
     originals = {id(getattr(of, name)): name for of, name, _ in _REPLACED if getattr(of, "__name__", "") in _BY_NAME}
-    return [
-        (module, name, value)
-        for module in list(sys.modules.values())
-        if module is not None and module.__name__ not in (*_BY_NAME, __name__)
-        for name, value in list(vars(module).items())
-        if id(value) in originals
-    ]
+    own = {name for _, name, _ in _REPLACED}
+    importers = []
+    for key, module in list(sys.modules.items()):
+        if module is None or key in _BY_NAME or key == __name__:
+            continue
+        names = vars(module)
+        looked_at, count, known = _looked_at.get(key, (None, 0, own))
+        if looked_at is not module or count != len(names):
+            known = known.union(name for name, value in list(names.items()) if id(value) in originals)
+            _looked_at[key] = module, len(names), known
+        if not known.isdisjoint(names):
+            importers += [(module, name, names[name]) for name in known & names.keys() if id(names[name]) in originals]
+    return importers
 
 
 class Escapes:
