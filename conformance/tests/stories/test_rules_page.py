@@ -40,7 +40,11 @@ def page() -> str:
     """The whole text."""
     former = {name: f"{kind} {seed}" for name, kind, seed in (line.split(" ", 2) for line in FORMER.open())}
     tables = [
-        ("One broker and its clients", {s: f"seed {at.seed}" for s, at in alone.SEEN.items()} | alone.SEEN_BY_TESTS),
+        (
+            "One broker and its clients",
+            {s: f"seed {at.seed}" for s, at in alone.SEEN.items()}
+            | {s: _test_of(run) for s, run in alone.SEEN_BY_TESTS.items()},
+        ),
         (
             "Three or four brokers",
             {s: f"seed {at.seed}" for s, at in clusters.SEEN.items()}
@@ -67,6 +71,7 @@ def _test_of(run: Callable[[], None]) -> str:
     scenario = inspect.getclosurevars(run).nonlocals
     if "file" in scenario:
         return f"{scenario['file']}:{scenario['name']}"
+    run = scenario.get("test", run)
     return f"{run.__module__}.{run.__name__}"
 
 

@@ -4,6 +4,7 @@ tests/spec/consumer_member."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -52,12 +53,18 @@ COUNT = 60
 SHORT_SESSION = {"group.consumer.session.timeout.ms": 2_000}
 
 
-@pytest.fixture
-def broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
-    with LocalBroker(QUICK_BROKER | getattr(request, "param", {})) as running:
+@contextlib.contextmanager
+def broker_with_records(**settings: Any) -> Iterator[LocalBroker]:
+    with LocalBroker(QUICK_BROKER | settings) as running:
         running.create_topic("t", 6)
         for number in range(COUNT):
             running.produce("t", b"%d" % number, partition=number % 6)
+        yield running
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
+    with broker_with_records(**getattr(request, "param", {})) as running:
         yield running
 
 
