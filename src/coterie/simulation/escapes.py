@@ -84,14 +84,14 @@ _REPLACED: list[tuple[Any, str, Callable[..., Any]]] = [
 _BY_NAME = ("time", "os", "random")  # modules whose functions others may have imported by name
 
 
-# Module -> its object, the number of its names, and those that were a function of `_REPLACED`, at the last look: a look at each
-# name of all modules of a test suite took 20 ms at the start of each world.
+# Module -> its object, its number of names, and the names that were a function of `_REPLACED`, all at the last look: a look at
+# each name of all modules of a test suite took 20 ms at the start of each world.
 _looked_at: dict[str, tuple[Any, int, set[str]]] = {}
 
 
 def _importers() -> list[tuple[Any, str, _Function]]:
-    """(module, name, function) where a function of `_REPLACED` was imported by name. Where a module has as many names as at the
-    last look, those that were one then are looked at, and the functions' own."""
+    """(module, name, function) where a function of `_REPLACED` was imported by name. Of a module with as many names as at the
+    last look, the names of such functions then are looked at again, and the functions' own names."""
     originals = {id(getattr(of, name)): name for of, name, _ in _REPLACED if getattr(of, "__name__", "") in _BY_NAME}
     own = {name for _, name, _ in _REPLACED}
     importers = []
