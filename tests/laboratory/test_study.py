@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -311,18 +309,6 @@ def test_rows_of_other_code_are_refused(tmp_path: Path) -> None:
         (tmp_path / "rows.txt").write_text(text)
         with pytest.raises(UsageError, match=message):
             RowFile(tmp_path / "rows.txt")
-
-
-def test_spark_gives_the_same_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark in a process of its own: a session of this one is not to be stopped."""
-    words = ["lab", "study", "--seeds", "1", "--largest", "3", "--question", "5"]
-    command = [sys.executable, "-m", "coterie", *words, "--out", str(tmp_path / "spark"), "--spark", "local[2]"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    main.main([*words, "--out", str(tmp_path / "cores"), "--processes", "1"], standalone_mode=False)
-    assert "the page is" in capsys.readouterr().out
-    pages = [(tmp_path / folder / "study.md").read_text() for folder in ("cores", "spark")]
-    assert pages[0] == pages[1]
 
 
 def test_a_growth_chart_leaves_out_what_is_not_there() -> None:
