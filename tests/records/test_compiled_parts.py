@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from click.testing import CliRunner
 
@@ -27,3 +29,9 @@ def test_the_version_names_the_compiled_record_codecs(
     version, codecs = CliRunner().invoke(main, ["--version"]).output.splitlines()
     assert version.startswith("coterie, version ")
     assert codecs == f"record codecs: {summary}"
+
+
+def test_lines_are_split_as_bytes_are() -> None:
+    short = (bytes(each) for size in range(7) for each in product(b"\n\ra", repeat=size))
+    for data in (*short, b"\n" * 5_000, b"x" * 100_000 + b"\n" + b"\0" * 100_000):
+        assert compiled.split_lines(data) == data.split(b"\n")

@@ -14,13 +14,14 @@ import click
 from coterie.cli.parts.completion import complete_topics
 from coterie.cli.parts.invocation import broker_option, json_option, run, settings_option
 from coterie.console.terminal import write_json, write_line
+from coterie.records.compiled import split_lines
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import Produced
     from coterie.client import KafkaError, Producer
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18  # of standard input at a time: what a processor's cache holds while its lines become records
 # librdkafka's: a command that copies a file wants throughput, and each batch has a fixed cost in the client and in the broker.
 BATCHES = {"batch.size": "1000000"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -141,7 +142,7 @@ async def lines_of(stream: BinaryIO) -> AsyncIterator[list[bytes]]:
     loop, so that a signal is heard meanwhile; a regular file never waits."""
     rest: list[bytes] = []  # the parts of a line whose end has not come
     while data := await _read(stream):
-        first, *lines = data.split(b"\n")
+        first, *lines = split_lines(data)
         rest.append(first)
         if lines:
             whole, rest = b"".join(rest), [lines.pop()]

@@ -22,10 +22,14 @@ except ImportError:
 try:
     from coterie.records._encoding import encoded as encoded
     from coterie.records._encoding import murmur2 as murmur2
+    from coterie.records._encoding import split_lines as split_lines
 
     ENCODING_COMPILED = True
 except ImportError:
     ENCODING_COMPILED = False
+
+    def split_lines(data: bytes) -> list[bytes]:
+        return data.split(b"\n")
 
 
 def summary() -> str:
