@@ -106,7 +106,8 @@ def renegotiations(address: Address, amount: int, rng: random.Random) -> str:
                         client.stdin.flush()
                 refused += "no renegotiation" in line or "no_renegotiation" in line
                 if "RENEGOTIATING" in line:
-                    client.stdin.close()
+                    with contextlib.suppress(OSError):  # it may have ended, of the refusal
+                        client.stdin.close()
     if refused < amount:
         raise BoundBrokenError(f"{amount - refused} of {amount} renegotiations are not refused")
     return f"{refused} refused"
