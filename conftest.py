@@ -15,7 +15,7 @@ from hypothesis import settings
 
 # A busy machine makes one example slow; that is no failure of what the test asks.
 settings.register_profile("coterie", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=30)  # of ./run test
+settings.register_profile("quick", deadline=None, max_examples=30)  # of ./run test, and of --all
 settings.load_profile("coterie")
 
 # Reference cycles are collected after each module at the latest (tests/asyncio_complaints.py); looking for them oftener took a
@@ -40,8 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--copies", type=int, default=1, help="how many stories of each client tests/exactly_once runs")
 
 
+def is_whole(config: pytest.Config) -> bool:
+    """Whether no folder or file of the suite is named."""
+    return set(config.args) <= set(config.getini("testpaths"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("markexpr") == "not slow":
+    if config.getoption("markexpr") == "not slow" or (is_whole(config) and not config.getoption("markexpr")):
         settings.load_profile("quick")
 
 
@@ -62,9 +67,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     part of a collection; the other workers, which collect the same files, then read the bytecode."""
     config = session.config
     worker = getattr(config, "workerinput", None)
-    if worker is None or not set(config.args) <= set(config.getini("testpaths")):
+    if worker is None or not is_whole(config):
         return
+    from tests import suite  # a plugin, whose assertions pytest rewrites before its import
+
     files = [path for folder in config.args for path in (config.rootpath / folder).rglob("test_*.py")]
+    files = [path for path in files if not suite.is_left_out(path, config)]
     for path in worker_share(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
         with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection reports it
             importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))

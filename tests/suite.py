@@ -15,7 +15,11 @@ import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")  # file: seconds
 LEAST_S = 0.5  # of a file in it
-MOST_WORKERS = 4  # each may have a Spark session of its own
+# More than there are cores: half of a worker's time is waiting for processes, timeouts and sockets, of slow tests two thirds.
+MORE_WORKERS, MORE_WORKERS_OF_ALL = 2, 4
+MOST_WORKERS = 8  # a process of half a GB each, beside the JVMs and browsers of its tests
+# Files with slow tests that `./run test --slow` would leave out; tests/running/test_suite.py wants none.
+UNSEEN: set[str] = set()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,11 +27,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """The workers of `-n auto`: two more than there are cores, since half of a worker's time is waiting for processes,
-    timeouts and sockets."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The workers of `-n auto`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores + 2, MOST_WORKERS)
+    more = MORE_WORKERS if config.getoption("markexpr") == "not slow" else MORE_WORKERS_OF_ALL
+    return min(cores + more, MOST_WORKERS)
+
+
+@functools.cache
+def may_be_slow(path: Path) -> bool:
+    """Whether a test of that file is marked slow, by its text, or by its folder (conformance/tests/conftest.py)."""
+    return "conformance" in path.parts or "slow" in path.read_text("utf-8")
+
+
+def is_left_out(path: Path, config: pytest.Config) -> bool:
+    """Of `./run test --slow`: a file without a slow test need not be imported."""
+    return config.getoption("markexpr") == "slow" and path.name.startswith("test_") and not may_be_slow(path)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path.is_file() and is_left_out(collection_path, config) else None
 
 
 def file_of(nodeid: str) -> str:
@@ -69,8 +88,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    if items and hasattr(items[0].config, "workeroutput"):
-        items[0].config.workeroutput["left"] = len(items)
+    config = items[0].config
+    if config.getoption("markexpr") == "not slow":
+        UNSEEN.update(file_of(item.nodeid) for item in items if not may_be_slow(item.path))
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left"] = len(items)
 
 
 def lasting(seconds: Iterable[tuple[str, float]]) -> str:

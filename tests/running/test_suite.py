@@ -6,10 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from tests.suite import DURATIONS, lasting, longest_first, scope_of
+import pytest
+
+from tests import suite
+from tests.suite import DURATIONS, UNSEEN, lasting, longest_first, may_be_slow, scope_of
 
 ROOT = Path(__file__).parents[2]
+QUICK = "def test_three(): pass\n"
 SLOW = "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\ndef test_quick(): pass\n"
 
 
@@ -31,15 +37,45 @@ def test_short_files_have_no_duration() -> None:
     assert lasting([("b", 2.04), ("a", 0.5), ("c", 0.4)]) == '{\n"a": 0.5,\n"b": 2.0\n}\n'
 
 
-def test_the_summary_has_the_slow_tests_that_are_left(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_one.py").write_text(SLOW)
-    before = DURATIONS.read_text("utf-8")
+def run_whole(folder: Path, which: str, quick: str = QUICK) -> subprocess.CompletedProcess[str]:
+    """A suite of one slow file and one quick, as `./run test` runs it, and `./run test --slow`."""
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_one.py").write_text(SLOW)
+    (folder / "tests" / "test_two.py").write_text(quick)
     options = ("-p", "no:cacheprovider", "-p", "tests.suite", "-n", "2", "--dist", "loadfile")
-    command = [sys.executable, "-m", "pytest", *options, "-m", "not slow", "tests"]
+    command = [sys.executable, "-m", "pytest", *options, "-m", which, "tests"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_slow_run_leaves_out_the_files_without_a_slow_test(tmp_path: Path) -> None:
+    ended = run_whole(tmp_path, "slow", "raise AssertionError('it is imported')")
+    assert ended.returncode == 0, ended.stdout
+    assert "1 passed" in ended.stdout
+    assert "are left" not in ended.stdout
+    assert may_be_slow(ROOT / "conformance/tests/test_rooms.py")
+
+
+def test_no_file_with_a_slow_test_would_be_left_out() -> None:
+    """Of those that this run has collected: in `./run test`, of all."""
+    assert not UNSEEN, "their text has no slow"
+
+
+def test_a_file_whose_slow_tests_are_marked_elsewhere_is_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = SimpleNamespace(getoption={"markexpr": "not slow"}.get)
+    items: Any = [
+        SimpleNamespace(config=config, nodeid=f"{path.name}::test", path=path)
+        for path in (ROOT / "tests/wire/test_topic_names.py", Path(__file__))
+    ]
+    monkeypatch.setattr(suite, "UNSEEN", set[str]())
+    suite.pytest_deselected(items)
+    assert {"test_topic_names.py"} == suite.UNSEEN
+
+
+def test_the_summary_has_the_slow_tests_that_are_left(tmp_path: Path) -> None:
+    before = DURATIONS.read_text("utf-8")
+    ended = run_whole(tmp_path, "not slow")
     assert ended.returncode == 0, ended.stdout
     assert "\n1 tests marked slow and conformance/tests are left for ./run test --all\n" in ended.stdout
     assert DURATIONS.read_text("utf-8") == before, "they are written with --record alone"
