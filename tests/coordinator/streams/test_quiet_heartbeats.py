@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator import dispatch
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.streams import heartbeat
 from coterie.coordinator.streams.state import StreamsGroup
@@ -20,6 +21,7 @@ from coterie.wire.messages.streams.streams_group_heartbeat import (
     TaskIds,
     TaskOffset,
 )
+from coterie_conformance.share_stories.every_kind import run_kinds_seed
 from tests.coordinator.streams.test_heartbeat import AT_ONCE, IN, LOG, READY, TOPOLOGY, Group
 
 OTHER_VALUES: dict[str, list[Any]] = {
@@ -142,6 +144,26 @@ def test_the_short_way_is_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     short, differences = _differences(monkeypatch, heartbeat._changes_nothing)
     assert short >= 40
     assert differences == []
+
+
+def test_the_short_way_is_the_long_way_in_stories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers and members of every kind of group, with faults."""
+    agree = list[bool]()
+    is_short, decide = heartbeat._changes_nothing, heartbeat.decide_streams_heartbeat
+
+    def both(group: StreamsGroup, exists: bool, *rest: Any) -> Outcome:
+        outcome = decide(group, exists, *rest)
+        if is_short(group, *rest):
+            with monkeypatch.context() as without:
+                without.setattr(heartbeat, "_changes_nothing", lambda *_: False)
+                agree.append(outcome == decide(group, exists, *rest))
+        return outcome
+
+    monkeypatch.setattr(dispatch, "decide_streams_heartbeat", both)
+    for seed in range(2):
+        run_kinds_seed(seed, 0.2, brokers=1)
+    assert len(agree) > 20
+    assert all(agree)
 
 
 def _overlooking(group: dict[str, Any] | None = None, request: dict[str, Any] | None = None) -> Callable[..., bool]:

@@ -41,8 +41,9 @@ class StreamsProgram:
 
     def __init__(self, servers: str, group: str, member_id: str, topic: str) -> None:
         self._servers, self._group, self._member_id, self._topic = servers, group, member_id, topic
-        self._epoch = 0
+        self._epoch = self._endpoint_epoch = 0
         self._tasks: list[int] = []
+        self._reported: list[int] | None = None  # of its tasks: what the coordinator has heard last
 
     async def run(self, has: Callable[[int, int], None], pause_s: Callable[[], float]) -> None:
         """Until it is killed; ``has(partition, offset)`` is called with each record. Raises KafkaError where the coordinator is
@@ -85,16 +86,18 @@ class StreamsProgram:
         raise failures[0]
 
     async def _beat(self, coordinator: Connection) -> bool:
-        """Whether the tasks are others."""
-        tasks = [TaskIds("0", self._tasks)] if self._tasks else []
-        request = StreamsGroupHeartbeatRequest(self._group, self._member_id, self._epoch)
-        request.active_tasks, request.standby_tasks, request.warmup_tasks = tasks, [], []
+        """Whether the tasks are others. They are reported where they have changed, as Kafka Streams does it."""
+        request = StreamsGroupHeartbeatRequest(self._group, self._member_id, self._epoch, self._endpoint_epoch)
+        if self._tasks != self._reported or not self._epoch:
+            tasks = [TaskIds("0", self._tasks)] if self._tasks else []
+            request.active_tasks, request.standby_tasks, request.warmup_tasks = tasks, [], []
         if not self._epoch:
             request.topology = Topology(0, [Subtopology("0", [self._topic])])
             request.process_id, request.rebalance_timeout_ms = self._member_id, 5_000
         response = await coordinator.request(request, StreamsGroupHeartbeatResponse, REQUEST_S)
         check(response.error_code, response.error_message)
-        self._epoch = response.member_epoch
+        self._epoch, self._endpoint_epoch = response.member_epoch, response.endpoint_information_epoch
+        self._reported = self._tasks
         if response.active_tasks is None:
             return False
         before, self._tasks = self._tasks, sorted(p for task in response.active_tasks for p in task.partitions)
