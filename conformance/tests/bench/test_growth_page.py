@@ -17,6 +17,7 @@ RESULTS: dict[str, Any] = {
     "command": "./run bench --report",
     "date": "2026-11-22",
     "machine": {"cores": 2, "system": "Linux x86_64", "python": "3.11.7"},
+    "load": [1.2, 5.0],
     "points": [
         {
             "axis": "groups",
@@ -61,6 +62,7 @@ def test_a_broker_in_memory_is_noted() -> None:
 
 def test_the_page_has_every_slope_point_and_end() -> None:
     page = markdown(RESULTS, "performance")
+    assert "load averages of 1.2 at the start and 5 at the end" in page
     assert "| processor time of a commit | groups | constant (0.00) | constant (0.00) |" in page
     assert "| resident memory of the broker | groups | linear (1.00) | linear (1.00) |" in page
     assert "| 10,000 | 20 | – | 1,000 | – |" in page

@@ -10,11 +10,12 @@ import pytest
 
 from coterie.coordinator.consumer import regexes
 from coterie.testing import LocalBroker
+from coterie_conformance.client.admin_calls import ADMIN_CHECKS
 from coterie_conformance.client.checks import CHECKS, BrokerUnderTest
 from coterie_conformance.client.consumer_groups import CONSUMER_GROUP_CHECKS
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS + ADMIN_CHECKS, ids=lambda check: check.__name__)
 def test_our_client_on_our_broker(
     check: Callable[[BrokerUnderTest], Coroutine[Any, Any, None]], coterie_broker: LocalBroker
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from dataclasses import asdict
@@ -35,6 +36,7 @@ def write_report(out: Path, quick: bool) -> None:
             write_line(f"{peer} is left out: {reason}", color="red", bold=True, err=True)
     raise_open_file_limit()
     points, ends = [], []
+    began = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as folder:
         limits = (QUICK_LARGEST, QUICK_S) if quick else (LARGEST, SECONDS)
         for result in growth(Path(folder), *limits, peers):
@@ -49,6 +51,7 @@ def write_report(out: Path, quick: bool) -> None:
         "command": f"./run bench --report{' --quick' if quick else ''}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
+        "load": [round(load, 1) for load in (began, os.getloadavg()[0])],
     }
     (out / "results").mkdir(parents=True, exist_ok=True)
     (out / GROWTH).write_text(json.dumps(head | {"points": points, "ends": ends}, indent=1) + "\n")

@@ -111,7 +111,9 @@ def markdown(results: Mapping[str, Any], folder: str) -> str:
         (
             "What a broker costs as members, connections, groups, partitions and records grow: one core for each broker, the "
             f"same driver on another, both in one run. By `{results['command']}` on {results['date']}: "
-            f"{quantity(machine['cores'], 'core')}, {machine['system']}, Python {machine['python']}. Processor time is that of "
+            f"{quantity(machine['cores'], 'core')}, {machine['system']}, Python {machine['python']}; load averages of "
+            f"{results['load'][0]:g} at the start and {results['load'][1]:g} at the end, with other work beside it, which "
+            "makes figures larger. Processor time is that of "
             "the broker's process, all its threads, divided by the units of work. A slope is the exponent by which a curve "
             f"grows over its largest {quantity(FITTED, 'size')}: 0 is constant, 1 linear. Where the cost of each unit is "
             "constant, the whole grows linearly.\n"

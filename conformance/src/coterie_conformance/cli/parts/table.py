@@ -162,6 +162,7 @@ def _everything_sentences(figures: Figures) -> list[str]:
 
 
 def _client(options: PartOptions) -> Figures:
+    from coterie_conformance.client.admin_calls import ADMIN_CHECKS
     from coterie_conformance.client.checks import CHECKS, run_checks
     from coterie_conformance.client.consumer_groups import CONSUMER_GROUP_CHECKS, SINCE
     from coterie_conformance.servers.kafka import running
@@ -170,7 +171,7 @@ def _client(options: PartOptions) -> Figures:
         write_check(f"our client, {name}", wrong)
 
     with running(options.version, options.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
-        wanted = CHECKS + (() if is_older(options.version, SINCE) else CONSUMER_GROUP_CHECKS)
+        wanted = CHECKS + ADMIN_CHECKS + (() if is_older(options.version, SINCE) else CONSUMER_GROUP_CHECKS)
         checks = run_checks(format_address(host, port), write_result, wanted)
     return {"client": checks, "failed": sum(not right for right in checks.values())}
 
