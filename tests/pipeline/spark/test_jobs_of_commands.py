@@ -91,5 +91,5 @@ def test_spark_gives_the_same_study(
     for folder, where in (("spark", ["--spark", "local[2]"]), ("cores", ["--processes", "1"])):
         main.main([*words, "--out", str(tmp_path / folder), *where], standalone_mode=False)
         assert "the page is" in capsys.readouterr().out
-    assert (tmp_path / "spark/study.md").read_text() == (tmp_path / "cores/study.md").read_text()
+    assert (tmp_path / "spark" / "study.md").read_text() == (tmp_path / "cores" / "study.md").read_text()
     assert stopped == [spark]
