@@ -37,7 +37,7 @@ from coterie.broker.settings.listeners import (
     listener_at,
 )
 from coterie.broker.storage.cleaner import Cleaner
-from coterie.broker.storage.disk import DiskFileSystem, FolderLock
+from coterie.broker.storage.disk import DataFolderInUse, DiskFileSystem, FolderLock
 from coterie.broker.storage.flusher import sync_in_thread
 from coterie.broker.storage.identity import FolderOfAnother
 from coterie.broker.storage.kept_files import PRIVATE_FILES
@@ -117,7 +117,6 @@ class Broker(BrokerNode):
         OSError for trouble in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register
         in, or SettingError for a bad setting of a listener, or among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
-        self.poll = shared_poll(self.loop)
         if self.settings.joins_cluster:
             check_for_cluster(self.settings.current, chosen)
         self.advertised_addresses = advertised_addresses(self.settings, chosen)
@@ -126,13 +125,14 @@ class Broker(BrokerNode):
             from coterie.broker.ensemble import read_cluster_id
 
             self.cluster_id = await read_cluster_id(self.settings, self.new_cluster_id)
+        self.poll = shared_poll(self.loop)
         try:
             self._open_own_folder()
             for listener in chosen:
                 if listener.has_sasl:
                     self.clients.logins.check(listener.name)
-        except (UnreadableFile, FolderOfAnother, OSError, SettingError):
-            self._unlock()
+        except (DataFolderInUse, UnreadableFile, FolderOfAnother, OSError, SettingError):
+            self._release()
             raise
         self._report_findings()
         for each in zip(chosen, accepting, strict=True):
@@ -162,6 +162,7 @@ class Broker(BrokerNode):
         except OSError as error:
             for server in self._servers:
                 server.close()
+            self._release()
             raise _cannot_listen(error, listener) from error
         self._servers += servers
         address = servers[0].sockets[0].getsockname()
@@ -200,7 +201,10 @@ class Broker(BrokerNode):
         if self.data is not None:
             self.topics.room = descriptors_left
 
-    def _unlock(self) -> None:
+    def _release(self) -> None:
+        """Nothing is read any more, and the folder is another's to open."""
+        if self.poll is not None:
+            self.poll.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -278,13 +282,11 @@ class Broker(BrokerNode):
         self.groups.close()
         self.share_coordinator.close()
         await self.connections.close()
-        if self.poll is not None:
-            self.poll.close()
         self.log_lines.flush()
         if self.failure is None:
             self.keep_files()
             self.topics.close()
-        self._unlock()
+        self._release()
 
     def _disk_failed(self, error: OSError) -> None:
         logger.critical("fsync failed: %s; stopping, because what is on disk is now unknown", error)
