@@ -5,7 +5,6 @@ A story has what its API needs (`pieces.FIXTURES`, asked once) and, before each 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Iterator
 
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, numbered
@@ -95,17 +94,19 @@ def fields(api: str, shape: type[Struct], version: int, path: str = "") -> Itera
 
 
 def changed(body: dict[str, Value], path: str, value: Value) -> dict[str, Value]:
-    """A copy with another value there, in the first element of each list on the way."""
-    made = copy.deepcopy(body)
-    at = made
+    """As ``body``, with another value there, in the first element of each list on the way; what is not on the way is shared."""
+    made = at = dict(body)
     *way, last = path.split(".")
     for name in way:
         inner = at.get(name)
-        if isinstance(inner, list):
-            inner = inner[0] if inner else None
-        if not isinstance(inner, dict):
+        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
+            first = dict(inner[0])
+            at[name] = [first, *inner[1:]]
+        elif isinstance(inner, dict):
+            at[name] = first = dict(inner)
+        else:
             return made
-        at = inner
+        at = first
     if value == "<default>":
         at.pop(last, None)
     elif value == "<twice>":
