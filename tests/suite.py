@@ -16,7 +16,7 @@ import pytest
 DURATIONS = Path(__file__).with_name("durations.json")  # file: seconds
 LEAST_S = 0.5  # of a file in it
 # More than there are cores: half of a worker's time is waiting for processes, timeouts and sockets, of slow tests two thirds.
-MORE_WORKERS, MORE_WORKERS_OF_ALL = 2, 4
+MORE_WORKERS, MORE_WORKERS_OF_ALL = 2, 6
 MOST_WORKERS = 8  # a process of half a GB each, beside the JVMs and browsers of its tests
 # Files with slow tests that `./run test --slow` would leave out; tests/running/test_suite.py wants none.
 UNSEEN: set[str] = set()
