@@ -88,7 +88,7 @@ SEEN: dict[Switch, Seen] = {
         4, GROUPS | {"kind": "consumer", "only": ("clock_jumped", "broker_killed", "program_killed")}
     ),
     off.a_repeated_batch_is_appended_again: Seen(0, RECORDS),
-    off.followers_know_no_producers: Seen(6, RECORDS),
+    off.followers_know_no_producers: Seen(5, RECORDS),
     off.readers_get_what_is_not_replicated: Seen(11, GROUPS | {"only": BROKER_FAULTS}),
     off.what_is_sent_again_has_another_number: Seen(0, RECORDS),
     off.an_abort_keeps_the_pending_offsets: Seen(1, TRANSACTIONS),
