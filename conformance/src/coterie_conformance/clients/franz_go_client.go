@@ -62,7 +62,7 @@ func topicSteps(admin *kadm.Client) {
 	step("create two more", func() (any, error) { return admin.CreateTopics(ctx, crewParts, 1, nil, crewTopic, copyTopic) })
 	compacted := map[string]*string{"cleanup.policy": pointer("compact")}
 	step("create a compacted topic", func() (any, error) { return admin.CreateTopics(ctx, 1, 1, compacted, compactedTopic) })
-	step("list topics", until(func() (kadm.TopicDetails, error) { return admin.ListTopics(ctx) }, crewTopic))
+	step("list topics", until(func() (kadm.TopicDetails, error) { return admin.ListTopics(ctx) }, compactedTopic))
 	step("metadata of two topics", func() (any, error) { return admin.Metadata(ctx, topic, "nowhere") })
 	described := func() (map[string]kadm.Config, error) {
 		resources, err := admin.DescribeTopicConfigs(ctx, topic)
