@@ -152,7 +152,7 @@ class Each(EachConfigCalls):
         return self._together(wanted, self._change(list(wanted), create), dict, nothing)
 
     async def _change(self, names: list[str], send: Callable[[list[str]], Awaitable[Any]]) -> dict[str, Any]:
-        """The parts of the responses by topic, once ``ask`` is done with each: what the quota of changes to topics refuses
+        """The parts of the responses by topic, once ``send`` is done with each: what the quota of changes to topics refuses
         (KIP-599) is requested again, alone. Raises KafkaError where there is no response."""
         parts: dict[str, Any] = {}
 
