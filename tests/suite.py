@@ -15,8 +15,9 @@ import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")  # file: seconds
 LEAST_S = 0.5  # of a file in it
-# More than there are cores: half of a worker's time is waiting for processes, timeouts and sockets, of slow tests two thirds.
-MORE_WORKERS, MORE_WORKERS_OF_ALL = 2, 6
+# More than there are cores: half of a worker's time is waiting for processes, timeouts and sockets. With six more, --all took
+# 24 minutes of two cores, busy all the time, where `./run test` and --slow with two more took 20 (30 November 2026).
+MORE_WORKERS = 2
 MOST_WORKERS = 8  # a process of half a GB each, beside the JVMs and browsers of its tests
 # Files with slow tests that `./run test --slow` would leave out; tests/running/test_suite.py wants none.
 UNSEEN: set[str] = set()
@@ -27,11 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+def pytest_xdist_auto_num_workers() -> int:
     """The workers of `-n auto`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    more = MORE_WORKERS if config.getoption("markexpr") == "not slow" else MORE_WORKERS_OF_ALL
-    return min(cores + more, MOST_WORKERS)
+    return min(cores + MORE_WORKERS, MOST_WORKERS)
 
 
 @functools.cache

@@ -34,6 +34,7 @@ class Reader:
 
     def __init__(self, broker: LocalBroker, protocol: str = "classic", **settings: object) -> None:
         self.broker, self.name = broker, f"t{next(_NUMBERS)}"
+        self._before = set(threading.enumerate())  # another test's consumer may have left its own
         broker.create_topic(self.name, 2)
         self.first, self.second = TopicPartition(self.name, 0), TopicPartition(self.name, 1)
         self.produce(*range(RECORDS))
@@ -65,8 +66,11 @@ class Reader:
         """Nothing is left behind: no task, no thread, no member."""
         await self.consumer.close()
         await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, asyncio.all_tasks)
-        await until(lambda: not any(t.name == "coterie-heartbeat" for t in threading.enumerate()), threading.enumerate)
+        await until(lambda: not self._heartbeats(), threading.enumerate)
         assert self.broker.members(self.name) == {}
+
+    def _heartbeats(self) -> list[threading.Thread]:
+        return [t for t in set(threading.enumerate()) - self._before if t.name == "coterie-heartbeat"]
 
     def committed(self) -> int:
         return self.broker.committed(self.name).get(self.first, -1)
