@@ -64,7 +64,7 @@ def test_a_slow_run_leaves_out_the_files_without_a_slow_test(tmp_path: Path) -> 
 
 
 def test_no_file_with_a_slow_test_would_be_left_out() -> None:
-    """Of those that this run has collected: in `./run test`, of all."""
+    """Among the files that this run collected; `./run test` collects every file."""
     assert not UNSEEN, "their text has no slow"
 
 

@@ -43,7 +43,7 @@ class StreamsProgram:
         self._servers, self._group, self._member_id, self._topic = servers, group, member_id, topic
         self._epoch = self._endpoint_epoch = 0
         self._tasks: list[int] = []
-        self._reported: list[int] | None = None  # of its tasks: what the coordinator has heard last
+        self._reported: list[int] | None = None  # the tasks in its last report
 
     async def run(self, has: Callable[[int, int], None], pause_s: Callable[[], float]) -> None:
         """Until it is killed; ``has(partition, offset)`` is called with each record. Raises KafkaError where the coordinator is

@@ -76,20 +76,20 @@ class RequestQueue:
     def handle(self, frame: bytes) -> Pending | None:
         """Hands one frame, its size included, to its handler; returns a response that comes later, by `take_responded`. Raises
         CannotRespond."""
-        route, repeated = ROUTES.get(frame[4:8]), self._heartbeat
+        route, kept = ROUTES.get(frame[4:8]), self._heartbeat
+        if kept is not None and (kept.route is not route or kept.rest != frame[_REST_AT:]):
+            kept = None
         authentication = self.latest.connection.authentication
         if authentication is not None and authentication.is_raw:
             return self._raw_token(frame)
         try:
-            if repeated is not None and repeated.route is route and repeated.rest == frame[_REST_AT:]:
-                self.latest, request = repeated.call, repeated.request
-                if authentication is not None:
-                    self._admit(route, authentication)
+            if kept is not None:
+                route, self.latest = kept.route, kept.call
             else:
                 route = self._read_header(frame, route)
-                if authentication is not None:
-                    self._admit(route, authentication)
-                request = self._read_body(frame, route)
+            if authentication is not None:
+                self._admit(route, authentication)
+            request = kept.request if kept is not None else self._read_body(frame, route)
         except UNREADABLE as error:
             raise CannotRespond(f"a request that cannot be read: {unreadable(error)}") from error
         except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from coterie.client import arguments
 from coterie.client.admin.cluster_types import TokenDescription
@@ -41,13 +42,10 @@ class TokenCalls:
         )
         r = await self._cluster.request_controller(request, lambda responded: [responded])
         check(r.error_code)
-        token_owner = f"{r.principal_type}:{r.principal_name}"
-        requester = f"{r.token_requester_principal_type}:{r.token_requester_principal_name}"
         return TokenDescription(
             r.token_id,
             r.hmac,
-            token_owner,
-            requester if r.token_requester_principal_name else token_owner,
+            *_owner_and_requester(r),
             tuple(":".join(renewer) for renewer in may_renew),
             r.issue_timestamp_ms,
             r.expiry_timestamp_ms,
@@ -60,16 +58,16 @@ class TokenCalls:
         since 1970. Raises KafkaError DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH,
         and as `create_delegation_token`."""
         period_ms = arguments.whole_number(renew_period_ms, "renew_period_ms", *INT64)
-        request = RenewDelegationTokenRequest(arguments.secret(hmac, "hmac"), period_ms)
-        response = await self._cluster.request_controller(request, lambda responded: [responded])
-        check(response.error_code)
-        return int(response.expiry_timestamp_ms)
+        return await self._end_of(RenewDelegationTokenRequest(arguments.secret(hmac, "hmac"), period_ms))
 
     @repeated
     async def expire_delegation_token(self, hmac: bytes, expiry_period_ms: int = -1) -> int:
         """Has a token end in so many ms (negative: now); returns when, in ms since 1970. Raises as `renew_delegation_token`."""
         period_ms = arguments.whole_number(expiry_period_ms, "expiry_period_ms", *INT64)
-        request = ExpireDelegationTokenRequest(arguments.secret(hmac, "hmac"), period_ms)
+        return await self._end_of(ExpireDelegationTokenRequest(arguments.secret(hmac, "hmac"), period_ms))
+
+    async def _end_of(self, request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest) -> int:
+        """When the token ends then, in ms since 1970."""
         response = await self._cluster.request_controller(request, lambda responded: [responded])
         check(response.error_code)
         return int(response.expiry_timestamp_ms)
@@ -87,10 +85,7 @@ class TokenCalls:
             TokenDescription(
                 t.token_id,
                 t.hmac,
-                f"{t.principal_type}:{t.principal_name}",
-                f"{t.token_requester_principal_type}:{t.token_requester_principal_name}"
-                if t.token_requester_principal_name
-                else f"{t.principal_type}:{t.principal_name}",
+                *_owner_and_requester(t),
                 tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in t.renewers),
                 t.issue_timestamp,
                 t.expiry_timestamp,
@@ -99,3 +94,10 @@ class TokenCalls:
             for t in response.tokens
         ]
         return sorted(tokens, key=lambda token: token.token_id)
+
+
+def _owner_and_requester(token: Any) -> tuple[str, str]:
+    """The requester is the owner before Kafka 3.3."""
+    owner = f"{token.principal_type}:{token.principal_name}"
+    name = token.token_requester_principal_name
+    return owner, f"{token.token_requester_principal_type}:{name}" if name else owner
