@@ -10,12 +10,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.authentication.credentials import HASHES, ScramCredential
-from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange, begin, step
-from coterie.authentication.jaas import BadJaas, jaas_options, users_of
-from coterie.authentication.oauthbearer import InvalidToken, TokenClaims, oauthbearer
-from coterie.authentication.plain import is_password_of, plain
-from coterie.authentication.scram import Account, credential_of, is_password, nobodys, salted, scram
+from coterie.authentication.mechanisms import (
+    Account,
+    InvalidToken,
+    TokenClaims,
+    credential_of,
+    is_password,
+    is_password_of,
+    nobodys,
+    oauthbearer,
+    plain,
+    salted,
+    scram,
+)
+from coterie.authentication.sasl import (
+    HASHES,
+    Authenticated,
+    AuthenticationFailed,
+    BadJaas,
+    Exchange,
+    ScramCredential,
+    begin,
+    jaas_options,
+    step,
+    users_of,
+)
 from coterie.client.errors import KafkaError
 from coterie.client.scram import scram as client_scram
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.authentication.mapping_rules import BadRules, NoRule, distinguished_name, mapped_name, parse_rules
+from coterie.authentication.principal import BadRules, NoRule, distinguished_name, mapped_name, parse_rules
 
 RULES = (
     r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
-from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS
-from coterie.authentication.plain import MAX_NAME_BYTES
+from coterie.authentication.mechanisms import MAX_NAME_BYTES
+from coterie.authentication.sasl import MAX_ITERATIONS, MIN_ITERATIONS
 from coterie.authorizer.authorizer import MOST_KEPT
 from coterie.broker.clients.acls import MAX_LINES, MAX_REPORTED, REPORT_AGAIN_MS
 from coterie.broker.clients.bearer_tokens import MAX_KEYS_BYTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.authentication.mechanisms import MECHANISMS
+from coterie.authentication.sasl import MECHANISMS
 from coterie.client.blocking import BlockingConsumer
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError

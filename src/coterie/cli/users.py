@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
+from coterie.authentication.sasl import HASHES, MIN_ITERATIONS
 from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.invocation import broker_option, json_option, run, show
 from coterie.console.terminal import write_line
@@ -127,7 +127,7 @@ def _password() -> str:
 
 
 def _line(user: str, mechanism: str, password: str) -> str:
-    from coterie.authentication.scram import credential_of, salted
+    from coterie.authentication.mechanisms import credential_of, salted
     from coterie.broker.clients.users_file import line_of
 
     salt = secrets.token_bytes(16)

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from collections.abc import Generator
 
-from coterie.authentication.credentials import HASHES
+from coterie.authentication.sasl import HASHES
 from coterie.client.errors import KafkaError
 from coterie.wire.errors import ErrorCode
 

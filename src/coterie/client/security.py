@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.authentication.credentials import HASHES
-from coterie.authentication.jaas import BadJaas, jaas_options
+from coterie.authentication.sasl import HASHES, BadJaas, jaas_options
 from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.scram import scram
 from coterie.wire.declaration import Message

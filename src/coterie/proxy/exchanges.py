@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.authentication.mechanisms import TOKENS
+from coterie.authentication.sasl import TOKENS
 from coterie.proxy.heads import SASL_HANDSHAKE, RequestHead
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 

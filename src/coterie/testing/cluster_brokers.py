@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from coterie.authentication.credentials import ScramMechanism
+from coterie.authentication.sasl import ScramMechanism
 from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential

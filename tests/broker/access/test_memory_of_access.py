@@ -28,7 +28,7 @@ _TOKENS = (
     """
 from coterie.authentication.delegation_tokens import DelegationToken, TokenLimits
 from coterie.authentication.principal import USER, Principal
-from coterie.authentication.scram import credential_of
+from coterie.authentication.mechanisms import credential_of
 from coterie.broker.clients.delegation_tokens import MAX_NAMES_LENGTH, MAX_TOKENS, DelegationTokens
 from coterie.log.files.filesystem import MemoryFileSystem
 """,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.authentication.credentials import ScramMechanism
+from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.scram_credentials import Credential, ScramCredentials
 from coterie.broker.requests.turns import finish
 from coterie.broker.storage.disk import DiskFileSystem

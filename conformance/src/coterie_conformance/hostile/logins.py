@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from coterie.authentication.credentials import MAX_ITERATIONS
+from coterie.authentication.sasl import MAX_ITERATIONS
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.security import Security
 from coterie.wire.errors import ErrorCode

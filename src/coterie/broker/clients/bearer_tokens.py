@@ -16,7 +16,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from coterie.authentication.oauthbearer import InvalidToken, TokenClaims
+from coterie.authentication.mechanisms import InvalidToken, TokenClaims
 from coterie.broker.settings.tables.security_table import SecurityConfig
 from coterie.configuration import SettingError
 from coterie.runtime.extras import require

@@ -14,7 +14,7 @@ from coterie.log.files.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from coterie.authentication.scram import Account
+    from coterie.authentication.mechanisms import Account
 
 FILE = "delegation_tokens.json"
 # So that a user cannot fill the memory. A change writes the whole file in the loop: of ten thousand tokens with the longest
@@ -96,8 +96,8 @@ class DelegationTokens:
         token = self._by_id.get(token_id)
         if token is None or token.is_expired(now_ms) or not self.limits.secret:
             return None
-        from coterie.authentication.credentials import MIN_ITERATIONS
-        from coterie.authentication.scram import Account, credential_of, salted
+        from coterie.authentication.sasl import MIN_ITERATIONS
+        from coterie.authentication.mechanisms import Account, credential_of, salted
 
         key = token_id, mechanism
         if key not in self._logins:

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from coterie.authentication.credentials import HASHES
-from coterie.authentication.exchange import Exchange, begin
-from coterie.authentication.jaas import BadJaas, users_of
-from coterie.authentication.mechanisms import MECHANISMS
+from coterie.authentication.sasl import HASHES, MECHANISMS, BadJaas, Exchange, begin, users_of
 from coterie.broker.clients.delegation_tokens import DelegationTokens
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.users_file import UsersFiles
@@ -18,7 +15,7 @@ from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.tables.security_table import SecurityConfig
 
 if TYPE_CHECKING:
-    from coterie.authentication.scram import Account
+    from coterie.authentication.mechanisms import Account
 
 LONG = frozenset({"PLAIN", "OAUTHBEARER"})  # whose steps take milliseconds, for a thread
 _NONCE_BYTES = 24
@@ -75,21 +72,21 @@ class Logins:
         if mechanism in HASHES:
             import secrets  # with OpenSSL's digests: 1.5 ms of a start
 
-            from coterie.authentication.scram import scram
+            from coterie.authentication.mechanisms import scram
 
             lookup = partial(self._account, config, mechanism)
             return begin(scram(mechanism, lookup, secrets.token_urlsafe(_NONCE_BYTES)))
         if mechanism == "PLAIN":
-            from coterie.authentication.plain import plain
+            from coterie.authentication.mechanisms import plain
 
             return begin(plain(partial(self._is_password, config)))
-        from coterie.authentication.oauthbearer import oauthbearer
+        from coterie.authentication.mechanisms import oauthbearer
         from coterie.broker.clients.bearer_tokens import validator
 
         return begin(oauthbearer(validator(config, self._now_ms)))
 
     def _account(self, config: SecurityConfig, mechanism: str, user: str, is_token: bool) -> Account:
-        from coterie.authentication.scram import Account, nobodys
+        from coterie.authentication.mechanisms import Account, nobodys
 
         if is_token and (token := self._tokens.login(user, mechanism, self._now_ms())) is not None:
             return token
@@ -99,8 +96,7 @@ class Logins:
         return Account(nobodys(mechanism, user, self._secret) if kept is None else kept, user)
 
     def _is_password(self, config: SecurityConfig, user: str, password: str) -> bool:
-        from coterie.authentication.plain import is_password_of
-        from coterie.authentication.scram import is_password, nobodys
+        from coterie.authentication.mechanisms import is_password, is_password_of, nobodys
 
         is_right = is_password_of(_passwords(config), user, password)
         if config.coterie_sasl_users_file is None:

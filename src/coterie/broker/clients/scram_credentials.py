@@ -10,7 +10,7 @@ import base64
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
-from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
+from coterie.authentication.sasl import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
@@ -141,7 +141,7 @@ def _kept(change: Credential) -> KeptCredential | None:
     """What a broker needs to check a login, in base64; None for a removal."""
     if change.salted_password is None:
         return None
-    from coterie.authentication.scram import credential_of  # with OpenSSL's digests: 1.5 ms of a start
+    from coterie.authentication.mechanisms import credential_of  # with OpenSSL's digests: 1.5 ms of a start
 
     name = ScramMechanism(change.mechanism).sasl_name
     keys = credential_of(name, change.salted_password, change.salt, change.iterations)

@@ -9,7 +9,7 @@ import re
 import stat
 from pathlib import Path
 
-from coterie.authentication.credentials import HASHES, MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
+from coterie.authentication.sasl import HASHES, MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
 from coterie.configuration import SettingError
 
 _LINE = re.compile(r"(?P<user>.+):(?P<mechanism>[A-Z0-9-]+)\$(?P<iterations>\d{1,9}):(?P<salt>\S+)\$(?P<keys>\S+:\S+)")

@@ -12,8 +12,7 @@ import contextlib
 import ssl
 from typing import Any, Protocol
 
-from coterie.authentication.mapping_rules import NoRule, distinguished_name, mapped_name
-from coterie.authentication.principal import USER, Principal
+from coterie.authentication.principal import USER, NoRule, Principal, distinguished_name, mapped_name
 from coterie.broker.connections.listener_tls import ListenerTls
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.connection import ClientConnection

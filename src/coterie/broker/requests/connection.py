@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.authentication.exchange import Exchange
+from coterie.authentication.sasl import Exchange
 from coterie.authentication.principal import ANONYMOUS, Principal
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
 

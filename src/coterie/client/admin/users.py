@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coterie.authentication.credentials import ScramMechanism
+from coterie.authentication.sasl import ScramMechanism
 from coterie.client import arguments
 from coterie.client.admin.cluster_types import UserScramCredentialDeletion, UserScramCredentialUpsertion
 from coterie.client.admin.futures import reported
@@ -100,7 +100,7 @@ def _upsertion(alteration: UserScramCredentialUpsertion) -> ScramCredentialUpser
     """Raises TypeError, ValueError."""
     import secrets  # with the digests of OpenSSL, as `scram`: no cost of those who alter no user
 
-    from coterie.authentication.scram import salted
+    from coterie.authentication.mechanisms import salted
 
     mechanism, password = alteration.mechanism, arguments.text(alteration.password, "password")
     number, iterations = _number(mechanism), arguments.whole_number(alteration.iterations, "iterations", 1, 2**31 - 1)

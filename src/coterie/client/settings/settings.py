@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
-from coterie.authentication.mechanisms import MECHANISMS
+from coterie.authentication.sasl import MECHANISMS
 from coterie.client.errors import ConfigError
 from coterie.client.security import OAUTHBEARER, PROTOCOLS, Security, TokenCallback, jaas_login
 from coterie.client.serialization import DeserializerLike, SerializerLike

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from coterie.authentication.credentials import ScramMechanism
+from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.quotas import QUOTAS
 from coterie.broker.clients.scram_credentials import KeptCredential

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 
-from coterie.authentication.credentials import HASHES
+from coterie.authentication.sasl import HASHES
 from coterie.broker.cluster.peers.stream import Dial, PeerStream, open_stream
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.listeners import PLAINTEXT, Listener, client_listeners

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from coterie.authentication.credentials import ScramMechanism
+from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.handlers.administration.cluster_responses import refreshed, refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TypeVar
 
-from coterie.authentication.mapping_rules import BadRules, parse_rules
-from coterie.authentication.mechanisms import MECHANISMS
+from coterie.authentication.principal import BadRules, parse_rules
+from coterie.authentication.sasl import MECHANISMS
 from coterie.broker.settings.setting import BrokerSetting, Update, row
 from coterie.configuration import (
     BOOLEAN,
