@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.quotas.limits import Entity, Limit, limit_of, limit_of_address
-from coterie.quotas.rates import MOST_REMEMBERED, Rate, Rates
+from coterie.quotas import MOST_REMEMBERED, Entity, Limit, Rate, Rates, limit_of, limit_of_address
 
 BYTES = "producer_byte_rate"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coterie.replication.leader import UNKNOWN_OFFSET, Leader
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import (
     AppendDecided,
     Effect,

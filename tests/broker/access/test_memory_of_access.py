@@ -45,7 +45,7 @@ for number in range(MAX_TOKENS):
 """,
 )
 _RATES = (
-    "from coterie.quotas.rates import MOST_REMEMBERED, WINDOW_MS, WINDOWS, Rates",
+    "from coterie.quotas import MOST_REMEMBERED, WINDOW_MS, WINDOWS, Rates",
     f"""
 kinds = [Rates() for _ in range(4)]
 for number in range(MOST_REMEMBERED):

@@ -13,7 +13,7 @@ from coterie.broker.clients.quotas import ClientQuotas, Component, Match
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.files.findings import UnreadableFile
-from coterie.quotas.limits import Entity
+from coterie.quotas import Entity
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas
 from coterie.wire.messages.settings.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse

@@ -14,7 +14,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection
 from coterie.laboratory.world import World
 from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.quotas.limits import Entity
+from coterie.quotas import Entity
 from coterie.records.encoding import encode_batch
 from coterie.wire.codec import decode
 from coterie.wire.declaration import Message

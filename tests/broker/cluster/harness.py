@@ -20,7 +20,7 @@ from coterie.controller import nodes
 from coterie.log.epochs.epoch_cache import LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import (
     NO_BYTE_LIMIT,
     PartitionState,

@@ -27,7 +27,7 @@ from coterie.log.truncation import start_anew_at
 from coterie.records.batch import batches, read_header, stamp
 from coterie.records.encoding import encode_batch
 from coterie.replication.follower import Follower
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import PartitionState, ReplicaLog, ReplicationConfig, StoppedReplica, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.declaration import Message

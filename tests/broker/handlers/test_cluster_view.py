@@ -12,7 +12,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.partitioning import partition_for
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import PartitionState, ReplicationConfig
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

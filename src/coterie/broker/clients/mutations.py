@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.quotas.rates import TokenBucket
+from coterie.quotas import TokenBucket
 from coterie.wire.errors import ErrorCode, Refusal
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37

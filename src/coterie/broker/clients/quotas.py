@@ -16,7 +16,7 @@ from enum import IntEnum
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
-from coterie.quotas.limits import CLIENT_ID, IP, USER, Entity
+from coterie.quotas import CLIENT_ID, IP, USER, Entity
 from coterie.wire.errors import ErrorCode, Refusal
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)

@@ -11,8 +11,16 @@ from collections.abc import Callable
 from coterie.broker.clients.mutations import STRICT_SINCE, Mutations
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.requests.calls import Call
-from coterie.quotas.limits import Limit, limit_of, limit_of_address
-from coterie.quotas.rates import MOST_REMEMBERED, WINDOW_MS, WINDOWS, Rates, TokenBucket
+from coterie.quotas import (
+    MOST_REMEMBERED,
+    WINDOW_MS,
+    WINDOWS,
+    Limit,
+    Rates,
+    TokenBucket,
+    limit_of,
+    limit_of_address,
+)
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 # Whose handlers set throttle_time_ms themselves.

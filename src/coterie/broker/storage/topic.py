@@ -13,7 +13,7 @@ from coterie.log.appended import Appended
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.leader import Leader
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import Effect, ReplicaError, ReplicaRefusal
 from coterie.replication.stored_log import LeaderAppend
 from coterie.wire.errors import ErrorCode, Refusal

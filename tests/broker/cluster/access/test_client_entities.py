@@ -12,7 +12,7 @@ import pytest
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.controller import nodes
-from coterie.quotas.limits import Entity
+from coterie.quotas import Entity
 from coterie.testing import ErrorCode
 from coterie.testing.simulated import WorldBroker, simulate
 from coterie.wire.messages.security.alter_user_scram_credentials import (

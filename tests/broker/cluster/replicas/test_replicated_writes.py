@@ -16,7 +16,7 @@ from coterie.broker.storage.replica_effects import AppendToken
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
 from coterie.records.encoding import encode_batch
 from coterie.replication.leader import Leader
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import (
     AppendDecided,
     Effect,

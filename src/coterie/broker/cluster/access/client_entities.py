@@ -20,7 +20,7 @@ from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.requests.at_once import each_at_once
 from coterie.controller import nodes
 from coterie.controller.changes.config_changes import SettingsChanged
-from coterie.quotas.limits import CLIENT_ID, IP, USER, Entity
+from coterie.quotas import CLIENT_ID, IP, USER, Entity
 from coterie.wire.errors import ErrorCode, Refusal
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from coterie.broker.cluster.script_task import woken
 from coterie.consuming.fetching.session import FetchSession, WantedByReplica
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
-from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replica
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -11,8 +11,7 @@ from coterie.broker.storage.replica_effects import AppendToken
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.leader import Leader
-from coterie.replication.partition import Replica
-from coterie.replication.replicas import Replicas
+from coterie.replication.replicas import Replica, Replicas
 from coterie.replication.states import (
     AppendDecided,
     Effect,

@@ -11,7 +11,7 @@ from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
-from coterie.quotas.limits import Entity
+from coterie.quotas import Entity
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas
