@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from coterie.controller.changes.notifications import NotificationScript
+from coterie.controller.session_script import NotificationScript
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import Create, Operation, ZooKeeperError

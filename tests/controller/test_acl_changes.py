@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
-from coterie.controller.changes import acl_nodes
-from coterie.controller.changes.acl_changes import AclChanges, AclsRead
-from coterie.controller.changes.acl_nodes import AclResource, resource_of
-from coterie.controller.changes.notifications import KEPT_MS
+from coterie.controller.changes import acl_changes
+from coterie.controller.changes.acl_changes import AclChanges, AclResource, AclsRead, resource_of
+from coterie.controller.session_script import KEPT_MS
 from coterie.zookeeper.operations import (
     ConnectionLost,
     Create,
@@ -37,7 +36,7 @@ class Reader(NotificationReader[AclChanges, AclsRead]):
     def write(self, *acls: Acl, notifies: bool = True) -> None:
         """As Kafka does: the node of each resource, then a notification."""
         for resource in {resource_of(entry) for entry in acls}:
-            self.apply(Write(resource.path, acl_nodes.to_data(a for a in acls if resource_of(a) == resource)))
+            self.apply(Write(resource.path, acl_changes.to_data(a for a in acls if resource_of(a) == resource)))
             if notifies:
                 self.notify(resource)
 
@@ -52,7 +51,7 @@ def test_nodes_are_those_of_kafka() -> None:
     assert resource_of(A).path == "/kafka-acl/Topic/a"
     assert resource_of(X).path == "/kafka-acl-extended/prefixed/TransactionalId/x"
     row = {"principal": "User:alice", "permissionType": "Allow", "operation": "DescribeConfigs", "host": "*"}
-    assert json.loads(acl_nodes.to_data([A])) == {"version": 1, "acls": [row]}
+    assert json.loads(acl_changes.to_data([A])) == {"version": 1, "acls": [row]}
     assert resource_of(A).change == ("/kafka-acl-changes/acl_changes_", "TOPIC:a")
     path, data = resource_of(X).change
     assert path == "/kafka-acl-extended-changes/acl_changes_"
@@ -60,9 +59,9 @@ def test_nodes_are_those_of_kafka() -> None:
     assert json.loads(data) == parts
     for entry in (A, X):
         resource = resource_of(entry)
-        assert acl_nodes.of_data(resource, acl_nodes.to_data([entry])) == [entry]
-        assert acl_nodes.changed_resource(resource.pattern_type, resource.change[1]) == resource
-    assert acl_nodes.changed_resource(LITERAL, "Topic:a:b").name == "a:b"
+        assert acl_changes.of_data(resource, acl_changes.to_data([entry])) == [entry]
+        assert acl_changes.changed_resource(resource.pattern_type, resource.change[1]) == resource
+    assert acl_changes.changed_resource(LITERAL, "Topic:a:b").name == "a:b"
 
 
 def test_all_are_read_at_the_start_and_each_change_afterwards() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.config import ControllerConfig
-from coterie.controller.elected.view import ControllerView
+from coterie.controller.elected.view import ControllerConfig, ControllerView
 from coterie.replication.states import PartitionState, TopicPartition
 
 A0, A1, B0 = ("A", 0), ("A", 1), ("B", 0)

@@ -11,7 +11,7 @@ from coterie.controller.changes.config_changes import (
     SettingsChanged,
     SettingsRead,
 )
-from coterie.controller.changes.notifications import KEPT_MS
+from coterie.controller.session_script import KEPT_MS
 from coterie.zookeeper.operations import ConnectionLost, List, SessionExpired, Write
 from tests.controller.notification_reader import FOREVER_MS, NotificationReader
 

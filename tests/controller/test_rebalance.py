@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.controller import nodes
-from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.machine import ControllerMachine
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from coterie.controller import encoding
-from coterie.controller.config import ControllerConfig
 from coterie.controller.elected.session import Candidate, OfficeSession
+from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.requests import LeaderAndIsr, Request, RequestBatch, StopReplica, UpdateMetadata
 from coterie.replication.states import EPOCH_DURING_DELETE, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest

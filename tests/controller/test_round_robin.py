@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.controller.elected.round_robin import assign_replicas
+from coterie.controller.assignment import assign_replicas
 
 
 def test_replicas_go_round_as_in_kafka() -> None:

@@ -6,9 +6,9 @@ import json
 
 from coterie.authentication.delegation_tokens import DelegationToken
 from coterie.authentication.principal import USER, Principal
-from coterie.controller.changes import token_nodes
-from coterie.controller.changes.notifications import KEPT_MS
+from coterie.controller.changes import token_changes
 from coterie.controller.changes.token_changes import TokenChanges, TokensRead
+from coterie.controller.session_script import KEPT_MS
 from coterie.zookeeper.operations import (
     ConnectionLost,
     Delete,
@@ -33,11 +33,11 @@ class Reader(NotificationReader[TokenChanges, TokensRead]):
 
     def write(self, *tokens: DelegationToken) -> None:
         for made in tokens:
-            self.apply(Write(token_nodes.path_of(made.token_id), token_nodes.to_data(made)))
+            self.apply(Write(token_changes.path_of(made.token_id), token_changes.to_data(made)))
             self.notify(made.token_id)
 
     def notify(self, token_id: str) -> None:
-        self.notify_by(token_nodes.CHANGE, token_id)
+        self.notify_by(token_changes.CHANGE, token_id)
 
     def seen(self) -> list[tuple[dict[str, DelegationToken | None], bool]]:
         """The tokens, and whether there are no others."""
@@ -45,8 +45,8 @@ class Reader(NotificationReader[TokenChanges, TokensRead]):
 
 
 def test_nodes_are_those_of_kafka() -> None:
-    assert token_nodes.path_of("a") == "/delegation_token/tokens/a"
-    assert json.loads(token_nodes.to_data(A)) == {
+    assert token_changes.path_of("a") == "/delegation_token/tokens/a"
+    assert json.loads(token_changes.to_data(A)) == {
         "version": 1,
         "owner": "User%3Aalice",
         "renewers": ["User%3Ab%2Fc"],
@@ -56,7 +56,7 @@ def test_nodes_are_those_of_kafka() -> None:
         "tokenId": "a",
     }
     for made in (A, B):
-        assert token_nodes.of_data(token_nodes.to_data(made)) == made
+        assert token_changes.of_data(token_changes.to_data(made)) == made
 
 
 def test_all_are_read_at_the_start_and_each_change_afterwards() -> None:
@@ -65,7 +65,7 @@ def test_all_are_read_at_the_start_and_each_change_afterwards() -> None:
     reader.write(A)
     assert reader.seen() == [({"a": A}, False)]
     reader.write(B)
-    reader.apply(Delete(token_nodes.path_of("a")))
+    reader.apply(Delete(token_changes.path_of("a")))
     reader.notify("a")
     assert reader.seen() == [({"b": B, "a": None}, False)]
     assert reader.seen() == []
@@ -84,8 +84,8 @@ def test_a_change_while_the_first_are_read_is_not_missed() -> None:
 def test_a_tools_mistake_is_no_token() -> None:
     reader = Reader()
     reader.write(A)
-    reader.apply(Write(token_nodes.path_of("x"), "{"))
-    reader.apply(Write(token_nodes.path_of("y"), token_nodes.to_data(A)))  # another one's
+    reader.apply(Write(token_changes.path_of("x"), "{"))
+    reader.apply(Write(token_changes.path_of("y"), token_changes.to_data(A)))  # another one's
     assert reader.seen() == [({"a": A, "x": None, "y": None}, True)]
     reader.notify("")
     reader.notify("a/b")
@@ -110,4 +110,4 @@ def test_notifications_that_every_broker_could_read_are_deleted() -> None:
     reader.world.run_until(reader.world.now_ms + KEPT_MS + 1)
     reader.write(B)
     reader.seen()
-    assert reader.apply(List(token_nodes.CHANGES)) == ["token_change_0000000001"]
+    assert reader.apply(List(token_changes.CHANGES)) == ["token_change_0000000001"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.controller.config import ControllerConfig
-from coterie.controller.elected.view import ControllerView
+from coterie.controller.elected.view import ControllerConfig, ControllerView
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.view import ControllerConfig
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World
 from coterie.machines.script import Steps, Wait

@@ -10,10 +10,10 @@ import pytest
 
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.config import ControllerConfig
 from coterie.controller.elected.office import ActiveController
 from coterie.controller.elected.session import Candidate, Moved, OfficeSession
 from coterie.controller.elected.topics import TopicChanges
+from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.registration import registration_of
 from coterie.controller.requests import Registered, RequestBatch

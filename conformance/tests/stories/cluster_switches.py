@@ -22,7 +22,7 @@ from coterie.consuming.fetching.position import Position
 from coterie.controller import isr_writer, machine, nodes, producer_id_blocks
 from coterie.controller.changes.config_changes import ConfigChanges
 from coterie.controller.commands import Command, TopicConfigured
-from coterie.controller.elected import deletion, election, office, reassignment, session
+from coterie.controller.elected import election, office, reassignment, session, topics
 from coterie.controller.elected.view import ControllerView
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import ProducerIdBlocks
@@ -220,9 +220,9 @@ def a_reassignment_ends_before_its_target_has_caught_up(patch: Patch) -> None:
 
 def a_deletion_begins_beside_a_reassignment(patch: Patch) -> None:
     """As in Apache Kafka 2.6, when a broker starts."""
-    resume = deletion.TopicDeletion.resume
+    resume = topics.TopicDeletion.resume
 
-    def unhindered(self: deletion.TopicDeletion) -> Iterator[Any]:
+    def unhindered(self: topics.TopicDeletion) -> Iterator[Any]:
         reassigning, self._view.reassigning = self._view.reassigning, set()
         steps = resume(self)
         try:
@@ -230,16 +230,16 @@ def a_deletion_begins_beside_a_reassignment(patch: Patch) -> None:
         finally:
             self._view.reassigning = reassigning
 
-    patch.setattr(deletion.TopicDeletion, "resume", unhindered)
+    patch.setattr(topics.TopicDeletion, "resume", unhindered)
 
 
 def a_deletion_waits_for_no_broker(patch: Patch) -> None:
     """A topic's nodes go while a broker that is down has its log."""
 
-    def completed(self: deletion.TopicDeletion, replica: Any) -> bool:
+    def completed(self: topics.TopicDeletion, replica: Any) -> bool:
         return self.phases.get(replica) is not None and not self._is_started(replica)
 
-    patch.setattr(deletion.TopicDeletion, "_is_deleted", completed)
+    patch.setattr(topics.TopicDeletion, "_is_deleted", completed)
 
 
 def a_follower_behind_deleted_records_begins_at_the_leaders_end(patch: Patch) -> None:

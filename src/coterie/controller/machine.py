@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from coterie.controller import nodes
 from coterie.controller.commands import Command, DefaultsConfigured, refusal
-from coterie.controller.config import ControllerConfig
 from coterie.controller.elected.office import ActiveController
 from coterie.controller.elected.session import Moved
+from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.requests import InOffice, Registered
 from coterie.controller.session_script import SessionScript
 from coterie.machines.script import Steps, Wait

@@ -18,9 +18,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from coterie.authentication.mechanisms import credential_of, salted
 from coterie.authentication.principal import Principal
 from coterie.authentication.sasl import HASHES, ScramMechanism
-from coterie.authentication.mechanisms import credential_of, salted
 from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.clients.users_file import line_of

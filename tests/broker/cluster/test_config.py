@@ -7,7 +7,7 @@ from dataclasses import fields
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.settings import BrokerSettings
-from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.view import ControllerConfig
 from coterie.replication.states import ReplicationConfig
 
 

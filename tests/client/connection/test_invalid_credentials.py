@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from coterie.authentication.sasl import ScramMechanism
 from coterie.authentication.mechanisms import salted
+from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.requests.turns import finish
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer

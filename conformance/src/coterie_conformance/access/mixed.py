@@ -8,8 +8,8 @@ from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceTyp
 from coterie.broker.cluster.access.acl_nodes import AclNodes
 from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
 from coterie.client.admin.admin import Admin
-from coterie.controller.changes import acl_nodes
-from coterie.controller.changes.acl_nodes import AclResource
+from coterie.controller.changes import acl_changes
+from coterie.controller.changes.acl_changes import AclResource
 from coterie.text.addresses import format_address
 from coterie.zookeeper.operations import List, Read, Znode
 from coterie_conformance.everything.judge import Address
@@ -71,13 +71,13 @@ async def _agrees(admin: Admin, user: str, wanted: list[Acl]) -> bool:
 
 async def _in_zookeeper(session: KazooSession, principal: str) -> list[Acl]:
     acls: list[Acl] = []
-    for pattern in acl_nodes.ROOTS:
-        for kind in acl_nodes.TYPES:
-            names: list[str] = await session.apply(List(acl_nodes.type_path(pattern, kind)))  # type: ignore[assignment]
+    for pattern in acl_changes.ROOTS:
+        for kind in acl_changes.TYPES:
+            names: list[str] = await session.apply(List(acl_changes.type_path(pattern, kind)))  # type: ignore[assignment]
             for name in names:
                 resource = AclResource(pattern, kind, name)
                 node = await session.apply(Read(resource.path))
-                acls += acl_nodes.of_data(resource, node.data) if isinstance(node, Znode) else []
+                acls += acl_changes.of_data(resource, node.data) if isinstance(node, Znode) else []
     return sorted(acl for acl in acls if acl.principal == principal)
 
 

@@ -43,7 +43,7 @@ from coterie.controller.commands import (
     ShutDown,
     TopicConfigured,
 )
-from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.requests import InOffice, LeaderAndIsr, Registered, Request, ShutdownAllowed, StopReplica
 from coterie.laboratory.scripts.zookeeper_server import Session, ZooKeeperServer

@@ -16,8 +16,8 @@ from pathlib import Path
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from coterie.authentication.sasl import HASHES, MIN_ITERATIONS
 from coterie.authentication.mechanisms import credential_of, salted
+from coterie.authentication.sasl import HASHES, MIN_ITERATIONS
 from coterie.broker.clients.users_file import line_of
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import LocalBroker

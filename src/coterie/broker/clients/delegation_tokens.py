@@ -96,8 +96,8 @@ class DelegationTokens:
         token = self._by_id.get(token_id)
         if token is None or token.is_expired(now_ms) or not self.limits.secret:
             return None
-        from coterie.authentication.sasl import MIN_ITERATIONS
         from coterie.authentication.mechanisms import Account, credential_of, salted
+        from coterie.authentication.sasl import MIN_ITERATIONS
 
         key = token_id, mechanism
         if key not in self._logins:

@@ -18,9 +18,8 @@ from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
 from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.controller import nodes
-from coterie.controller.changes import acl_nodes, token_nodes
-from coterie.controller.changes.acl_changes import AclChanges, AclsRead
-from coterie.controller.changes.acl_nodes import AclResource
+from coterie.controller.changes import acl_changes, token_changes
+from coterie.controller.changes.acl_changes import AclChanges, AclResource, AclsRead
 from coterie.controller.changes.config_changes import ConfigChanges, SettingsChanged, SettingsRead, StartRead
 from coterie.controller.changes.token_changes import TokenChanges, TokensRead
 from coterie.controller.commands import (
@@ -38,7 +37,7 @@ from coterie.controller.commands import (
     TopicConfigured,
     refusal,
 )
-from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import BlockRefused, ProducerIdBlocks, ProducerIdsExhausted
@@ -173,10 +172,10 @@ class ControllerDriver:
         if path == nodes.CONFIG_CHANGES:
             self._config_changes.changed()
             self._settings_task.wake()
-        elif path in acl_nodes.CHANGES.values():
+        elif path in acl_changes.CHANGES.values():
             self._acl_changes.changed(path)
             self._acls_task.wake()
-        elif path == token_nodes.CHANGES:
+        elif path == token_changes.CHANGES:
             self._token_changes.changed()
             self._tokens_task.wake()
         else:

@@ -19,8 +19,7 @@ from coterie.broker.storage.topic import (
 )
 from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes
-from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.elected.round_robin import assign_replicas
+from coterie.controller.assignment import ReplicaAssignment, assign_replicas
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.wire.errors import ErrorCode, Refusal

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.authentication.sasl import Exchange
 from coterie.authentication.principal import ANONYMOUS, Principal
+from coterie.authentication.sasl import Exchange
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
 
 _BEFORE_AUTHENTICATION = frozenset({17, 18, 36})  # SaslHandshake, ApiVersions, SaslAuthenticate

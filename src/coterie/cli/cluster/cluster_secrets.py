@@ -13,8 +13,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from coterie.authentication.sasl import MIN_ITERATIONS
 from coterie.authentication.mechanisms import credential_of, salted
+from coterie.authentication.sasl import MIN_ITERATIONS
 from coterie.broker.clients.users_file import line_of
 from coterie.broker.settings import read_properties
 from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.controller.elected.round_robin import assign_replicas
+from coterie.controller.assignment import assign_replicas
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:

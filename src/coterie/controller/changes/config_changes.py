@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from coterie.controller import nodes
-from coterie.controller.changes.notifications import NotificationScript
+from coterie.controller.session_script import NotificationScript
 from coterie.machines.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Corrupt, List, Read, ReadEach, SessionExpired, Znode

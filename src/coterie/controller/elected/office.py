@@ -21,11 +21,10 @@ from coterie.controller.commands import (
     TopicConfigured,
 )
 from coterie.controller.elected import election
-from coterie.controller.elected.deletion import TopicDeletion
 from coterie.controller.elected.leader_changes import LeaderElections
 from coterie.controller.elected.reassignment import Reassignments
 from coterie.controller.elected.session import Candidate, Moved, OfficeSession
-from coterie.controller.elected.topics import TopicChanges
+from coterie.controller.elected.topics import TopicChanges, TopicDeletion
 from coterie.controller.requests import RequestBatch, ShutdownAllowed
 from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, TopicPartition

@@ -18,9 +18,9 @@ from coterie.controller.commands import (
     ReassignmentsListed,
     ReplicasStopped,
 )
-from coterie.controller.elected.deletion import TopicDeletion
 from coterie.controller.elected.election import narrowed, renewed
 from coterie.controller.elected.session import OfficeSession
+from coterie.controller.elected.topics import TopicDeletion
 from coterie.controller.elected.view import with_replicas
 from coterie.controller.requests import RequestBatch
 from coterie.machines.script import Steps

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.commands import Command
-from coterie.controller.config import ControllerConfig
 from coterie.controller.elected.election import NEW_VERSION, first_state
-from coterie.controller.elected.view import ControllerView, Replica, with_replicas
+from coterie.controller.elected.view import ControllerConfig, ControllerView, Replica, with_replicas
 from coterie.controller.requests import LeaderAndIsr, Offline, Request, RequestBatch, StopReplica, UpdateMetadata
 from coterie.machines.script import Steps
 from coterie.replication.states import (

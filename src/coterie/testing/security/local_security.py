@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.authentication.sasl import HASHES, MIN_ITERATIONS, ScramMechanism
 from coterie.authentication.mechanisms import salted
+from coterie.authentication.sasl import HASHES, MIN_ITERATIONS, ScramMechanism
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.client.security import Security
 from coterie.testing.security.certificates import AUTHORITY, KEYS, make_certificates

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from coterie.authorizer.acls import Acl
-from coterie.controller.changes import acl_nodes
-from coterie.controller.changes.acl_nodes import AclResource
+from coterie.controller.changes import acl_changes
+from coterie.controller.changes.acl_changes import AclResource
 from coterie.zookeeper.operations import BadVersion, Create, Delete, NodeExists, NoNode, Operation, Read, Write, Znode
 
 
@@ -26,7 +26,7 @@ class AclNodes:
         changes: dict[AclResource, tuple[set[Acl], set[Acl]]] = {}
         for which, acls in enumerate((added, removed)):
             for acl in acls:
-                changes.setdefault(acl_nodes.resource_of(acl), (set(), set()))[which].add(acl)
+                changes.setdefault(acl_changes.resource_of(acl), (set(), set()))[which].add(acl)
         for resource, (new, old) in changes.items():
             while not await self._alter(resource, new, old):
                 pass
@@ -36,14 +36,14 @@ class AclNodes:
     async def _alter(self, resource: AclResource, added: set[Acl], removed: set[Acl]) -> bool:
         """False, without effect, where the node was altered since it was read. Raises ZooKeeperError."""
         node = await self._apply(Read(resource.path))
-        acls = set(acl_nodes.of_data(resource, node.data)) if isinstance(node, Znode) else set()
+        acls = set(acl_changes.of_data(resource, node.data)) if isinstance(node, Znode) else set()
         after = sorted((acls | added) - removed)
         try:
             if not isinstance(node, Znode):
                 if after:
-                    await self._apply(Create(resource.path, acl_nodes.to_data(after), ephemeral=False))
+                    await self._apply(Create(resource.path, acl_changes.to_data(after), ephemeral=False))
             elif after:
-                await self._apply(Write(resource.path, acl_nodes.to_data(after), node.version))
+                await self._apply(Write(resource.path, acl_changes.to_data(after), node.version))
             else:
                 await self._apply(Delete(resource.path))
         except (BadVersion, NodeExists, NoNode):

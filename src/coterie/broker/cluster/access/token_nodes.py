@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from coterie.authentication.delegation_tokens import DelegationToken
-from coterie.controller.changes import token_nodes
+from coterie.controller.changes import token_changes
 from coterie.zookeeper.operations import Create, Delete, NoNode, Operation, Write, ZooKeeperError
 
 logger = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ class TokenNodes:
 
     async def write(self, token_id: str, token: DelegationToken | None) -> None:
         """``token``: None removes it. Raises ZooKeeperError."""
-        path = token_nodes.path_of(token_id)
+        path = token_changes.path_of(token_id)
         if token is not None:
-            await self._apply(Write(path, token_nodes.to_data(token)))
+            await self._apply(Write(path, token_changes.to_data(token)))
         else:
             with suppress(NoNode):
                 await self._apply(Delete(path))
-        await self._apply(Create(token_nodes.CHANGE, token_id, ephemeral=False, sequential=True))
+        await self._apply(Create(token_changes.CHANGE, token_id, ephemeral=False, sequential=True))
         self._written(token_id, token)
 
     def remove_soon(self, token_ids: Iterable[str]) -> None:

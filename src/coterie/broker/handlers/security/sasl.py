@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from coterie.authentication.sasl import Authenticated, AuthenticationFailed, Exchange, RefusalToken, step
 from coterie.authentication.principal import USER, Principal
+from coterie.authentication.sasl import Authenticated, AuthenticationFailed, Exchange, RefusalToken, step
 from coterie.broker.clients.logins import LONG
 from coterie.broker.handlers.services import Handler, SaslServices
 from coterie.broker.requests.calls import Call, CannotRespond
