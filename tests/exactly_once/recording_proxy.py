@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from coterie.proxy.heads import RequestHead
 from coterie.proxy.proxy import Proxy
+from coterie.proxy.requests import RequestHead
 from coterie.testing.faults import API_KEYS, FaultRule
 from coterie.testing.loop_thread import START_S, LoopThread
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.proxy.exchanges import Exchange, Exchanges
-from coterie.proxy.heads import RequestHead
+from coterie.proxy.requests import Exchange, Exchanges, RequestHead
 
 
 def exchange(correlation_id: int, *, has_response: bool = True) -> Exchange:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coterie.proxy.fetch_tails import MAX_PART_BYTES, FetchTail
 from coterie.proxy.proxy import Proxy
+from coterie.proxy.rewriting import MAX_PART_BYTES, FetchTail
 from coterie.testing.simulated import simulate
 from coterie.wire.framing import decode_response, encode_request, encode_response
 from coterie.wire.messages.logs.fetch import FetchRequest, FetchResponse

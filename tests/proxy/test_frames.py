@@ -7,7 +7,7 @@ import random
 import pytest
 
 from coterie.proxy.frames import FrameStream, PartKind, UnfitFrame
-from coterie.proxy.heads import request_head, request_head_bytes, response_head_bytes
+from coterie.proxy.requests import request_head, request_head_bytes, response_head_bytes
 from coterie.wire.apis import APIS
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -9,8 +9,8 @@ import pytest
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.journal.line import JournalLine
+from coterie.proxy.observed.classic_group import SeenRequest
 from coterie.proxy.observed.groups import HELD_BACK_MS, ObservedGroups
-from coterie.proxy.observed.seen import SeenRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -12,7 +12,7 @@ import pytest
 
 from coterie.client import Admin, Consumer, GroupExplanation
 from coterie.coordinator.journal.line import JournalLine
-from coterie.proxy.observed.explanation import UNSEEN
+from coterie.proxy.observed.groups import UNSEEN
 from coterie.simulation import SimulatedProcess
 from coterie.testing.faults import FaultRule
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate

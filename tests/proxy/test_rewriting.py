@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.proxy.heads import FETCH
+from coterie.proxy.requests import FETCH
 from coterie.proxy.rewriting import _ENDPOINTS, named_brokers, names_brokers
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message, Struct

@@ -12,9 +12,9 @@ from typing import Any
 from coterie.client.errors import KafkaError
 from coterie.coordinator.journal.line import JournalLine
 from coterie.machines.cluster_metadata import GROUP
-from coterie.proxy.heads import FIND_COORDINATOR, METADATA, RequestHead
+from coterie.proxy.observed.classic_group import SeenRequest
 from coterie.proxy.observed.groups import WATCHED, WATCHED_KEYS, ObservedGroups
-from coterie.proxy.observed.seen import SeenRequest
+from coterie.proxy.requests import FIND_COORDINATOR, METADATA, RequestHead
 from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorRequest
 

@@ -13,18 +13,19 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from coterie.client.errors import KafkaError
-from coterie.proxy.exchanges import Exchange, Exchanges, has_tokens_behind
-from coterie.proxy.fetch_tails import FetchTail, NamedTail
 from coterie.proxy.frames import FramePart, PartKind, UnfitFrame
-from coterie.proxy.heads import (
+from coterie.proxy.requests import (
     FETCH,
+    Exchange,
+    Exchanges,
     RequestHead,
     decoded_request,
+    has_tokens_behind,
     request_head,
     request_head_bytes,
     response_head_bytes,
 )
-from coterie.proxy.rewriting import Address, NamedBrokers, named_brokers, names_brokers
+from coterie.proxy.rewriting import Address, FetchTail, NamedBrokers, NamedTail, named_brokers, names_brokers
 from coterie.proxy.sides import BrokerSide, ClientSide, Side, Stop
 from coterie.wire.apis import API_NAMES, APIS
 from coterie.wire.declaration import Message

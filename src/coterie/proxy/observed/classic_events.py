@@ -14,9 +14,17 @@ from coterie.coordinator.classic.leave import BATCH_FROM, decide_leave
 from coterie.coordinator.offsets.replay import replay_offset
 from coterie.coordinator.replay import restart_session
 from coterie.coordinator.state import COMPLETING, PREPARING, STABLE, Cause, CommittedOffset, Member
-from coterie.proxy.observed.classic_group import NAMED, OBSERVED, UNKNOWN, Evidence, ObservedClassicGroup
-from coterie.proxy.observed.missed_generation import form_missed
-from coterie.proxy.observed.seen import ANY_CONFIG, SeenRequest, error_code
+from coterie.proxy.observed.classic_group import (
+    ANY_CONFIG,
+    NAMED,
+    OBSERVED,
+    UNKNOWN,
+    Evidence,
+    ObservedClassicGroup,
+    SeenRequest,
+    error_code,
+    form_missed,
+)
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest

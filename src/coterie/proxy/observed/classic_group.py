@@ -9,7 +9,7 @@ nobody that is seen here, caused it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +19,15 @@ from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.journal import evidence as known
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.replay import restart_session
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import CAN_REBALANCE, PREPARING, Cause, Group, Member
-from coterie.proxy.observed.seen import SeenRequest
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 
+# What the coordinator accepts or refuses by its settings shows in its responses.
+ANY_CONFIG = CoordinatorConfig(group_min_session_timeout_ms=0, group_max_session_timeout_ms=2**31 - 1)
 SILENT_SLACK_MS = 1_000  # by which a response here may be later than its session's restart at the coordinator
 NOT_SEEN = "not_seen"
 Evidence = tuple[str, str]  # of `known.EVIDENCE`, and the rule of an inferred one
@@ -32,6 +36,37 @@ UNKNOWN: Evidence = (known.UNKNOWN, "")
 SILENT: Evidence = (known.INFERRED, "silent_session")
 LEFT: Evidence = (known.INFERRED, "leave_without_response")
 NAMED: Evidence = (known.INFERRED, "named_to_the_leader")
+LONG_WAIT_MS = 10_000
+
+
+@dataclass(slots=True, eq=False)
+class SeenRequest:
+    """A request of a group's member, as it passed. ``sent_ms``: when it went to the coordinator."""
+
+    request: Any
+    api_version: int
+    client_id: str
+    client_host: str
+    sent_ms: int
+
+    def context(self, now_ms: int, member_id: str = "") -> Context:
+        """As the coordinator has it; ``member_id``: the one that it gave to a newcomer."""
+        prefix = getattr(self.request, "group_instance_id", None) or self.client_id
+        return Context(
+            now_ms,
+            token=self,
+            fresh_id=member_id.removeprefix(f"{prefix}-"),
+            api_version=self.api_version,
+            client_id=self.client_id,
+            client_host=self.client_host,
+        )
+
+
+def error_code(response: Any) -> int:
+    """Of a response with one error, or, of a commit, the first partition's."""
+    if hasattr(response, "error_code"):
+        return int(response.error_code)
+    return next((p.error_code for t in response.topics for p in t.partitions), int(ErrorCode.NONE))
 
 
 @dataclass(slots=True)
@@ -161,3 +196,49 @@ class ObservedClassicGroup:
     @staticmethod
     def cause(kind: str, member: Member) -> Cause:
         return Cause(kind, member.member_id, member.client_id, member.group_instance_id)
+
+
+def form_missed(one: ObservedClassicGroup, response: Any, kept: Collection[str], now_ms: int) -> None:
+    """Generations that formed, or groups that were empty, while no JoinGroup was open whose response would have passed: the
+    connections of their members had ended. A later response shows by its generation that there was one.
+
+    ``response``: a JoinGroup's, which ends the phase; ``kept``: members that are in its generation. The others whose
+    connections ended were the missed generation; who joined after it did so in the phase that ends now."""
+    group, missed = one.group, response.generation_id - 1
+    if missed <= group.generation:
+        return
+    lost = {i: seen for i in group.waiting_joins if i not in kept and (seen := one.lost_join(i)) is not None}
+    later = [(group.members[i], token) for i, token in group.waiting_joins.items() if i not in lost]
+    sent = [token.sent_ms for _, token in later if isinstance(token, SeenRequest)]
+    began_ms = min(sent, default=group.phase_since_ms)
+    for member_id, seen in lost.items():  # its session began with the generation, soon after it had joined
+        restart_session(group, member_id, seen.sent_ms + group.members[member_id].session_timeout_ms)
+    before = [m for m in group.members.values() if not group.is_waiting(m.member_id)]
+    expired = [m for m in before if m.deadline_ms <= began_ms]
+    if not lost and (not expired or len(expired) < len(before)):
+        return
+    earlier = [cause for time_ms, cause in one.causes if time_ms < began_ms]
+    causes = [cause for time_ms, cause in one.causes if time_ms >= began_ms and cause.member_id not in lost]
+    # Of these none was in the missed generation; without one, the last to expire left the group empty.
+    for member in [*(expired if lost else []), *(member for member, _ in later)]:
+        one.replay_silently(e.MemberRemoved(member.member_id, one.cause("member_gone", member)), began_ms)
+    if lost:
+        # A group that was empty waits for its initial delay alone; any other, for the members of before.
+        is_over = all(member.deadline_ms <= began_ms for member in group.members.values())
+        waited_ms = now_ms - max(sent, default=now_ms)
+        was_empty = is_over and missed > group.generation + 1 and waited_ms < LONG_WAIT_MS
+        generation, leader = missed - was_empty, next(iter(lost))
+    else:
+        was_empty, generation, leader = True, group.generation, expired[0].member_id
+    one.replay_silently(
+        e.GenerationFormed(generation, response.protocol_name or "", leader, None), group.phase_since_ms
+    )
+    if was_empty:
+        if not lost:
+            one.restart(earlier, group.phase_since_ms)
+        one.remove_silent(began_ms, SILENT)
+        one.end_empty(began_ms)
+    for member, token in later:
+        joined = e.MemberJoined(member, response.protocol_type or "", token, one.cause("member_joined", member))
+        one.replay_silently(joined, began_ms)
+    one.restart(causes, began_ms)

@@ -21,8 +21,7 @@ from coterie.coordinator.journal.evidence import known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import Group
 from coterie.machines.ownership import OwnerChange, PartitionOwners, count_moved
-from coterie.proxy.observed.classic_group import NOT_SEEN, OBSERVED, SILENT, UNKNOWN, Evidence
-from coterie.proxy.observed.seen import SeenRequest, error_code
+from coterie.proxy.observed.classic_group import NOT_SEEN, OBSERVED, SILENT, UNKNOWN, Evidence, SeenRequest, error_code
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest

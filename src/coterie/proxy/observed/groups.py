@@ -1,4 +1,5 @@
-"""All groups whose members' requests pass: the door of this room."""
+"""All groups whose members' requests pass, the door of this room, and the explanation of one of them in the form of a broker's:
+what only a broker knows is null."""
 
 from __future__ import annotations
 
@@ -7,21 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.coordinator import events as e
+from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.state import Cause, Group
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.coordinator.views.explanation import explain_group
 from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, decide_beside_sync, form_held_back, left
-from coterie.proxy.observed.classic_group import LEFT, SILENT, ObservedClassicGroup
+from coterie.proxy.observed.classic_group import ANY_CONFIG, LEFT, SILENT, ObservedClassicGroup, SeenRequest
 from coterie.proxy.observed.consumer_group import ObservedConsumers
-from coterie.proxy.observed.explanation import explained
 from coterie.proxy.observed.patterns import ObservedPatterns
-from coterie.proxy.observed.seen import SeenRequest
+from coterie.text.phrase import Phrase, phrase_fields, read_phrase
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.topics.metadata import MetadataResponse
 
+UNSEEN = Phrase("unseen_by_proxy", {})
 HELD_BACK_MS = 1_000  # the responses of one generation come at the same time
 LEAVE_CONFIRMED_WITHIN_MS = 5_000  # by the other members, whose heartbeats say that the group rebalances
 WATCHED: frozenset[type[Message]] = frozenset({*REQUESTS, ConsumerGroupHeartbeatRequest})
@@ -143,3 +147,29 @@ class ObservedGroups:
                 group_id, self._emit, lambda topic_id: self._names.get(topic_id, topic_id.hex())
             )
         return one
+
+
+def explained(one: ObservedClassicGroup, now_ms: int) -> dict[str, Any]:
+    """The explanation of a group as JSON-ready values."""
+    group = one.group
+    document = explain_group(group, now_ms, ANY_CONFIG)
+    if not one.is_whole and group.members:
+        verdict = Phrase("and_some_not_seen", {"phrase": read_phrase(document["verdict_phrase"])})
+        document |= phrase_fields("verdict", verdict)
+    for member in document["members"]:
+        member |= {"last_fetch_ms": None, "client_software": None, "last_push_ms": None, "pushed": []}
+    shares = group.members.values() if group.protocol_type == CONSUMER else ()
+    owned = owners_of((m.member_id, m.assignment) for m in shares)
+    unknown = dict.fromkeys(("end", "lag", "unmoved_ms", "lag_ms"))
+    document["partitions"] = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "owner": owned.get((topic, partition)),
+            "committed": None if (kept := group.offsets.get((topic, partition))) is None else kept.offset,
+            "stalled": False,
+        }
+        | unknown
+        for topic, partition in sorted({*owned, *group.offsets})
+    ]
+    return document | {"lag": None, "lag_ms": None, "stalled": []} | phrase_fields("unseen", UNSEEN)

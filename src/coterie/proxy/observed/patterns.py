@@ -12,8 +12,7 @@ from coterie.coordinator.journal.evidence import OBSERVED, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.patterns import LIVES_KEPT, SLOW_PHASE_MS, Life, deploy, flapping, is_due
 from coterie.coordinator.state import COMPLETING, PREPARING
-from coterie.proxy.observed.classic_group import ObservedClassicGroup
-from coterie.proxy.observed.seen import SeenRequest, error_code
+from coterie.proxy.observed.classic_group import ObservedClassicGroup, SeenRequest, error_code
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
