@@ -10,7 +10,7 @@ from coterie.client import Consumer
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.journal_folders import journal_folder, read_folder
 from coterie.observer.journal_sinks import FolderJournal, TopicJournal
-from coterie.observer.logs.log_following import LogFollower
+from coterie.observer.logs.server_log import LogFollower
 from coterie.testing import simulate
 
 LOG = Path(__file__).parents[1] / "pipeline" / "server_logs" / "4.3.0" / "server.log"

@@ -6,8 +6,8 @@ import pytest
 
 from coterie.client import Admin, TopicPartition
 from coterie.coordinator.partitioning import partition_for
-from coterie.observer.offsets_tail import offsets_tail
-from coterie.observer.past import past_lines, stored_before
+from coterie.observer.internal_topics import offsets_tail, stored_before
+from coterie.observer.observation import past_lines
 from coterie.testing import simulate
 from tests.observer import stories
 from tests.observer.stories import GROUP, Crew

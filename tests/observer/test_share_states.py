@@ -7,11 +7,11 @@ import asyncio
 from coterie.client import ShareConsumer
 from coterie.coordinator.share_state.state import ShareState
 from coterie.coordinator.share_state.state_batches import DeliveryBatch
+from coterie.observer.internal_topics import redelivered
 from coterie.observer.lags import GroupLag, GroupLags
 from coterie.observer.machine import sights
 from coterie.observer.metrics import ObservedMetrics
 from coterie.observer.observation import ClusterObservation
-from coterie.observer.share_states import redelivered
 from coterie.share.states import RecordState
 from coterie.testing import ErrorCode, simulate
 from coterie.testing.simulated import SimulatedWorld

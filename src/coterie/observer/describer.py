@@ -16,8 +16,8 @@ from coterie.client.types import TopicPartition
 from coterie.coordinator.partitioning import partition_for
 from coterie.machines.cluster_metadata import NO_NODE
 from coterie.observer.group_descriptions import CONSUMER_TYPE, DESCRIPTIONS, classic_group, now_ms
+from coterie.observer.internal_topics import OFFSETS_TOPIC
 from coterie.observer.machine.sights import Described, NoCoordinatorSeen, TopicsSeen
-from coterie.observer.offsets_tail import OFFSETS_TOPIC
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

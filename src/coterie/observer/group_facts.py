@@ -22,10 +22,9 @@ from coterie.client.settings.settings import client_settings
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c
 from coterie.observer.group_descriptions import now_ms
+from coterie.observer.internal_topics import OFFSETS_TOPIC, ReadRefused, group_past, stored_before
 from coterie.observer.machine.known import KnownMember
 from coterie.observer.machine.sights import RecordRead
-from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, group_past
-from coterie.observer.past import stored_before
 from coterie.text.phrase import Phrase
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata

@@ -32,10 +32,10 @@ from prometheus_client.registry import Collector
 from coterie.client import KafkaError
 from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.explanations import next_timeout
 from coterie.observer.group_descriptions import now_ms
 from coterie.observer.lags import REFRESH_EVERY_S, GroupLags
 from coterie.observer.machine.observer import GroupObserver
-from coterie.observer.timeouts import next_timeout
 from coterie.runtime.http_guard import HttpGuard
 
 if TYPE_CHECKING:

@@ -14,12 +14,18 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, RequestRate
 from coterie.observer.group_descriptions import now_ms
-from coterie.observer.logs.log_following import LogFollower
-from coterie.observer.machine.observer import GroupObserver
+from coterie.observer.internal_topics import (
+    MOST_RECORDS,
+    OFFSETS_TOPIC,
+    ReadRefused,
+    ShareStates,
+    group_past,
+    offsets_tail,
+    stored_before,
+)
+from coterie.observer.logs.server_log import LogFollower
+from coterie.observer.machine.observer import REMOVAL_WAIT_MS, GroupObserver
 from coterie.observer.machine.sights import Logged, Sight, Tick, TopicsSeen
-from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, offsets_tail
-from coterie.observer.past import stored_before
-from coterie.observer.share_states import ShareStates
 from coterie.wire.errors import ErrorCode
 
 ROUND_S = 1.0  # between two looks at the groups, where the rate of requests allows it
@@ -184,3 +190,19 @@ class ClusterObservation:
             for sentence in follower.unreadable:
                 self._say(sentence)
             await asyncio.sleep(LOGS_EVERY_S)
+
+
+async def past_lines(client: dict[str, Any], group: str) -> list[JournalLine]:
+    """The lines of an observer that reads the group's partition from its start, or its last million offsets. Raises
+    ReadRefused, KafkaError."""
+    describer = Describer(client, RequestRate(REQUESTS_PER_S))
+    try:
+        ids = (await describer.topics()).ids
+    finally:
+        describer.close()
+    sights = await group_past(client, group, MOST_RECORDS)
+    machine = GroupObserver()
+    lines = machine.see(TopicsSeen(0, {}, ids))  # how many partitions a topic had then, its assignments tell
+    for sight in sights:
+        lines += machine.see(Tick(sight.time_ms)) + machine.see(sight)
+    return lines + machine.see(Tick(sights[-1].time_ms + REMOVAL_WAIT_MS + 1)) if sights else lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from coterie.client import Admin, Consumer, Producer
-from coterie.observer.offsets_tail import group_past
+from coterie.observer.internal_topics import group_past
 from coterie.testing import simulate
 
 QUIET_S = 20.0

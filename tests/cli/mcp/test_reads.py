@@ -69,7 +69,7 @@ def public(*kinds: type) -> set[str]:
 
 def test_the_room_reaches_no_call_that_changes_anything() -> None:
     trees = reachable()
-    assert {"coterie.cli.mcp.tools", "coterie.cli.groups.explainer", "coterie.observer.past"} <= trees.keys()
+    assert {"coterie.cli.mcp.tools", "coterie.cli.groups.explainer", "coterie.observer.observation"} <= trees.keys()
     assert "coterie.cli.groups.groups" not in trees  # it has `groups delete`
     assert public(Admin, Each, Consumer) >= READING
     # Names that others than clients have too, here of sets, queues, tasks and click.

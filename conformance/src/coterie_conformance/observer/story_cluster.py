@@ -15,8 +15,8 @@ from coterie.client import Admin, KafkaError, Producer
 from coterie.coordinator.journal.evidence import UNKNOWN
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
+from coterie.observer.internal_topics import OFFSETS_TOPIC
 from coterie.observer.journal_folders import read_folder
-from coterie.observer.offsets_tail import OFFSETS_TOPIC
 from coterie.testing import LocalProxy
 from coterie.text.addresses import format_address
 from coterie_conformance.observer.programs import CLIENTS

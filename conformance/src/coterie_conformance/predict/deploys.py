@@ -23,7 +23,7 @@ from coterie.laboratory.prediction import Deploy, PredictedCost, predict
 from coterie.machines.ownership import OwnershipMeter
 from coterie.observer.deploys import predictable
 from coterie.observer.group_facts import known_group
-from coterie.observer.offsets_tail import group_past
+from coterie.observer.internal_topics import group_past
 from coterie_conformance.predict.processes import JAVA_NEW, JAVA_OLD, LIBRDKAFKA, OURS, ClientProcess, members_command
 from coterie_conformance.servers.kafka import CannotRun
 

@@ -56,8 +56,8 @@ async def has_journal(client: dict[str, str]) -> bool:
 
 
 async def _of_the_past(group: str, client: dict[str, str]) -> tuple[list[JournalLine], list[str]]:
-    from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused
-    from coterie.observer.past import past_lines
+    from coterie.observer.internal_topics import OFFSETS_TOPIC, ReadRefused
+    from coterie.observer.observation import past_lines
 
     try:
         return await past_lines(client, group), []

@@ -1,6 +1,6 @@
-"""The coordinator's lines of Apache Kafka's own log -> rebalances, so that a cluster that never heard of coterie can be
-looked at. The wordings are those of 2.6 to 4.x, seen from real brokers (tests/pipeline/server_logs).
-"""
+"""The coordinator's lines of Apache Kafka's own log -> rebalances, so that a cluster that never heard of coterie can be looked
+at, also while its log files grow, over their rotation. The wordings are those of 2.6 to 4.x, seen from real brokers
+(tests/pipeline/server_logs)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES
-from coterie.observer.logs.log_layouts import LoggedLine, logged_lines, time_of
+from coterie.observer.logs.log_layouts import LoggedLine, logged_line, logged_lines, time_of
 from coterie.text.quantity import quantity
 
 Row = dict[str, Any]
@@ -49,6 +49,13 @@ _CAUSES = (
     (re.compile(r"error .*(storing|when)|could not be (stored|persisted)", re.I), "assignment_not_stored"),
     (re.compile(r"max ?size|capacity", re.I), "group_max_size"),
 )
+
+# -- files --------------------------------------------------------------------------------------------------------------------
+
+_PATTERNS = (_PREPARING, _PREPARING_AND_MORE, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED, _LEFT, _LEFT_OF_4)
+FILES_NAMED = 5
+_MENTION = "roup "  # stands in each line that this module reads
+PIECE_BYTES = 1 << 20
 
 
 def cause_of(reason: str) -> str:
@@ -142,11 +149,6 @@ def _row(match: re.Match[str], event: str, now_ms: int, story: _Story, members: 
     }
 
 
-# -- files --------------------------------------------------------------------------------------------------------------------
-
-_PATTERNS = (_PREPARING, _PREPARING_AND_MORE, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED, _LEFT, _LEFT_OF_4)
-
-
 class NothingUnderstood(ValueError):
     """No line of the log files is one of a group's rebalance; the message has the files."""
 
@@ -180,24 +182,18 @@ def survey(paths: Iterable[Path]) -> list[LogSurvey]:
     return surveys
 
 
-FILES_NAMED = 5
-
-
 def coordinator_lines(path: Path, counts: LogSurvey | None = None) -> Iterator[tuple[int, str, str]]:
     """(time in ms, group, line) of those lines that this module reads; the line begins with its time as Kafka writes it.
     ``counts`` gets all lines by their layout. Raises OSError."""
-    for line in logged_lines(path, MENTION):
+    for line in logged_lines(path, _MENTION):
         if counts is not None:
             counts.layouts[line.form] += 1
-        read = coordinator_line(line)
+        read = _coordinator_line(line)
         if read is not None:
             yield read
 
 
-MENTION = "roup "  # stands in each line that this module reads
-
-
-def coordinator_line(line: LoggedLine) -> tuple[int, str, str] | None:
+def _coordinator_line(line: LoggedLine) -> tuple[int, str, str] | None:
     """As `coordinator_lines`, of one line; None for a line of anything else."""
     if line.time_ms is None:
         return None
@@ -208,3 +204,50 @@ def coordinator_line(line: LoggedLine) -> tuple[int, str, str] | None:
 def _written(time_ms: int) -> str:
     at = datetime.datetime.fromtimestamp(time_ms // 1000, datetime.UTC)
     return f"{at:%Y-%m-%d %H:%M:%S},{time_ms % 1000:03}"
+
+
+@dataclass(slots=True)
+class _Position:
+    inode: int
+    offset: int
+    rest: bytes = b""  # of a line whose end is not written yet
+
+
+class LogFollower:
+    """Plain files in UTF-8. ``unreadable`` has a sentence for each that the last call could not read."""
+
+    def __init__(self, paths: Iterable[Path], *, from_beginning: bool) -> None:
+        self._paths, self._from_beginning = list(paths), from_beginning
+        self._positions: dict[Path, _Position] = {}
+        self._stories = LogStories()
+        self.unreadable: list[str] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """The rebalances that ended in the lines since the last call, as rows of `server_log`."""
+        self.unreadable = []
+        rows = []
+        for path in self._paths:
+            try:
+                lines = self._new_lines(path)
+            except OSError as error:
+                self.unreadable.append(f"{path} cannot be read: {error.strerror}; its lines are missing")
+                continue
+            for line in lines:
+                read = _coordinator_line(logged_line(line, _MENTION))
+                row = None if read is None else self._stories.read(read[2])
+                rows += [] if row is None else [row]
+        return rows
+
+    def _new_lines(self, path: Path) -> list[str]:
+        inode, size = path.stat().st_ino, path.stat().st_size
+        position = self._positions.get(path)
+        if position is None:
+            position = self._positions[path] = _Position(inode, 0 if self._from_beginning else size)
+        if position.inode != inode or size < position.offset:  # rotated
+            position = self._positions[path] = _Position(inode, 0)
+        with open(path, "rb") as file:
+            file.seek(position.offset)
+            data = file.read(PIECE_BYTES)
+        position.offset += len(data)
+        *lines, position.rest = (position.rest + data).split(b"\n")
+        return [line.decode(errors="replace") for line in lines]

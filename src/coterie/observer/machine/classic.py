@@ -1,6 +1,11 @@
-"""A classic group's stored generations as lines of the journal: what a record states, and what the rules infer."""
+"""A classic group's stored generations as lines of the journal: what a record states, what a broker's log states, and what the
+rules infer."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.group_ownership import owners_of
@@ -8,11 +13,14 @@ from coterie.coordinator.journal.line import OWNERS_SHOWN, JournalLine
 from coterie.coordinator.journal.lines import by_member, note_ownership
 from coterie.coordinator.journal.patterns import Life, is_due
 from coterie.coordinator.journal.stored_changes import StoredChange, stored_change, subscribed_topics
+from coterie.observer.logs.server_log import cause_of as kind_of
 from coterie.observer.machine.known import Course, KnownGroup, KnownMember, KnownTopics
-from coterie.observer.machine.logged_causes import causes_in_log, removal_in_log
 from coterie.observer.machine.rules import Cause, Departure, cause_of, fenced, why_departed, why_same_members
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
+_MEMBER = re.compile(r"\b[Mm]ember (?P<member>\S+?)(?= |,|;|\)|$)")
+_CLIENTS = "; client reason: "  # KIP-800
+_BETWEEN = re.compile(r"; (?!client reason: )")
 REPLACEMENTS_KEPT = 5
 STABLE, EMPTY, PREPARING, COMPLETING = "Stable", "Empty", "PreparingRebalance", "CompletingRebalance"
 
@@ -82,9 +90,9 @@ def generation_line(
     )
     log = group.logged.pop(value.generation, None)
     gone = [(m, _departed(group, m, time_ms, preparing_ms)) for m in change.departed]
-    causes = [] if log is None else causes_in_log(log, {m.member_id: m for m in (*change.departed, *value.members)})
+    causes = [] if log is None else _causes_in_log(log, {m.member_id: m for m in (*change.departed, *value.members)})
     named = {cause.get("member_id") for cause in causes}
-    departures = [removal_in_log(log, m) or why_departed(departure) for m, departure in gone]
+    departures = [_removal_in_log(log, m) or why_departed(departure) for m, departure in gone]
     unnamed = {cause["kind"] for cause in causes if "member_id" not in cause} & {cause["kind"] for cause in departures}
     causes = [cause for cause in causes if "member_id" in cause or cause["kind"] not in unnamed]
     causes += [cause for cause in departures if cause.get("member_id") not in named]
@@ -178,3 +186,31 @@ def pattern(group: KnownGroup, cause: Cause, time_ms: int) -> list[JournalLine]:
     line.causes = [cause]
     line.members = len(group.members)
     return [line]
+
+
+def _causes_in_log(row: Mapping[str, Any], members: Mapping[str, MemberMetadata]) -> list[Cause]:
+    """Of a row of `coterie.observer.logs.server_log`: one for each of its reasons that has a known wording. ``members``: those
+    before and after, by member id."""
+    causes = []
+    for reason in _BETWEEN.split(row["why"] or ""):
+        stated, _, clients_reason = reason.partition(_CLIENTS)
+        kind = kind_of(stated)
+        if kind == "unknown":
+            continue
+        match = _MEMBER.search(stated)
+        member = members.get(match["member"]) if match is not None else None
+        cause = {"kind": kind, "evidence": OBSERVED} if member is None else cause_of(kind, member, OBSERVED)
+        if clients_reason:
+            cause["reason"] = clients_reason
+        if cause not in causes:
+            causes.append(cause)
+    named = {cause["kind"] for cause in causes if "member_id" in cause}
+    return [cause for cause in causes if "member_id" in cause or cause["kind"] not in named]
+
+
+def _removal_in_log(row: Mapping[str, Any] | None, member: MemberMetadata) -> Cause | None:
+    """How a member was removed, as the log has it."""
+    if row is None or member.member_id not in row["removed"]:
+        return None
+    kind = "session_timeout" if member.member_id in row["silent"] else "member_left"
+    return cause_of(kind, member, OBSERVED)

@@ -11,8 +11,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from coterie.client import Admin
+from coterie.observer.internal_topics import OFFSETS_TOPIC
 from coterie.observer.observation import ClusterObservation
-from coterie.observer.offsets_tail import OFFSETS_TOPIC
 from coterie_conformance.bench.measurement import resident_mb
 
 LOOK_S, IDLE_S = 0.1, 5.0

@@ -1,4 +1,5 @@
-"""The partitions of `__consumer_offsets`, read to their end and on, or up to it, as sights."""
+"""What the internal topics of a cluster hold, as sights: `__consumer_offsets`, read to its end and on, or up to it, and
+`__share_group_state`: from where on a partition's records are not done with, and how many of them wait for another delivery."""
 
 from __future__ import annotations
 
@@ -9,9 +10,13 @@ from typing import Any
 from coterie.client import Admin, Consumer, KafkaError, TopicPartition
 from coterie.client.errors import CorruptBatchError
 from coterie.client.types import Record
+from coterie.coordinator.events import GroupStored
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.stored_records.stored import from_record
-from coterie.observer.machine.sights import RecordRead
+from coterie.coordinator.share_state.share_shard import ShareShard
+from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC, SharePartitionKey, ShareState, from_bytes
+from coterie.coordinator.stored_records.stored import GROUP_KEY_VERSION, from_record
+from coterie.observer.machine.sights import RecordRead, ShareStateRead, StoredBefore
+from coterie.share.states import RecordState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.primitives import WireError
 
@@ -19,7 +24,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 REFUSALS = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 POLL_MS, AT_ONCE = 200, 5_000
 LOOK_AGAIN_S = 1.0
+MOST_RECORDS = 1_000_000  # of the past of groups: some seconds
+_GENERATION_KEY = GROUP_KEY_VERSION.to_bytes(2, "big")  # how the key of a generation's record begins
 SETTINGS = {"enable.auto.commit": "false", "isolation.level": "read_uncommitted"}
+UPDATES_PER_SNAPSHOT = 500  # of writes alone, which an observer has none of
 
 
 class ReadRefused(Exception):
@@ -36,11 +44,11 @@ async def offsets_tail(
     """What each poll brings, nothing too; where ``groups`` are named, of their partitions alone. Begins at the end, or at the
     start of the log; where the topic does not exist yet, at the start once it does. ``positions`` has where it is: a later tail
     with the same ones goes on there. Raises ReadRefused, KafkaError."""
-    async for records in topic_tail(client, OFFSETS_TOPIC, positions, groups, from_beginning=from_beginning):
+    async for records in _topic_tail(client, OFFSETS_TOPIC, positions, groups, from_beginning=from_beginning):
         yield _sights(records)
 
 
-async def topic_tail(
+async def _topic_tail(
     client: dict[str, Any],
     topic: str,
     positions: dict[TopicPartition, int],
@@ -65,7 +73,7 @@ async def topic_tail(
             yield [record for records in polled.values() for record in records]
 
 
-async def offsets_past(
+async def _offsets_past(
     client: dict[str, Any], groups: Collection[str], most: int, *, newest: bool, is_read: Callable[[bytes], bool] = bool
 ) -> AsyncIterator[list[RecordRead]]:
     """What the log has now, or its partitions of the named ``groups``, partition by partition, ``most`` records in all: of
@@ -88,9 +96,59 @@ async def offsets_past(
 
 
 async def group_past(client: dict[str, Any], group: str, most: int) -> list[RecordRead]:
-    """What the log has of a group within the newest ``most`` offsets of its partition. Raises as `offsets_past` does."""
-    past = offsets_past(client, [group], most, newest=True)
+    """What the log has of a group within the newest ``most`` offsets of its partition. Raises as `_offsets_past` does."""
+    past = _offsets_past(client, [group], most, newest=True)
     return [sight async for sights in past for sight in sights if sight.group == group]
+
+
+def _is_generation(key: bytes) -> bool:
+    return key.startswith(_GENERATION_KEY)
+
+
+async def stored_before(client: dict[str, Any], groups: Collection[str]) -> AsyncIterator[list[StoredBefore]]:
+    """The last generations of the named groups, or of all, in the older part of the log, where compaction has left one of each
+    group: that of a group that has long been stable. Raises ReadRefused, KafkaError."""
+    async for read in _offsets_past(client, groups, MOST_RECORDS, newest=False, is_read=_is_generation):
+        stored = {sight.group: sight for sight in read}
+        yield [
+            StoredBefore(sight.time_ms, sight.group, sight.event.value)
+            for sight in stored.values()
+            if isinstance(sight.event, GroupStored)
+        ]
+
+
+class ShareStates:
+    """The states so far; ``positions``: what is read of the topic."""
+
+    def __init__(self) -> None:
+        self._shard = ShareShard(UPDATES_PER_SNAPSHOT)
+        self.positions: dict[TopicPartition, int] = {}
+
+    async def tail(self, client: dict[str, Any]) -> AsyncIterator[list[ShareStateRead]]:
+        """The whole log, which has a snapshot of each state, and on: what each poll brings. Raises ReadRefused, KafkaError."""
+        async for records in _topic_tail(client, SHARE_STATE_TOPIC, self.positions, from_beginning=True):
+            changed: dict[SharePartitionKey, int] = {}
+            for record in records:
+                try:
+                    read = None if record.key is None else from_bytes(record.key, record.value)
+                except WireError:
+                    continue  # as a broker steps over it
+                if read is not None:
+                    self._shard.replay(*read, record.offset)
+                    changed[read[0]] = record.timestamp_ms
+            yield [self._sight(key, time_ms) for key, time_ms in changed.items()]
+
+    def _sight(self, key: SharePartitionKey, time_ms: int) -> ShareStateRead:
+        state = self._shard.state(key)
+        start = None if state is None or state.start_offset < 0 else state.start_offset
+        done = 0 if state is None else max(state.delivery_complete_count, 0)
+        return ShareStateRead(time_ms, *key, start, done, 0 if state is None else redelivered(state))
+
+
+def redelivered(state: ShareState) -> int:
+    """Records that wait for another delivery."""
+    again = [b for b in state.batches if b.delivery_state == RecordState.AVAILABLE and b.delivery_count]
+    return sum(batch.last_offset - batch.first_offset + 1 for batch in again)
 
 
 async def _polled(consumer: Consumer) -> dict[TopicPartition, list[Record]]:
@@ -107,7 +165,7 @@ async def _polled(consumer: Consumer) -> dict[TopicPartition, list[Record]]:
 
 
 def _sights(records: Iterable[Record]) -> list[RecordRead]:
-    read = (record_read(record.timestamp_ms, record.key, record.value) for record in records)
+    read = (_record_read(record.timestamp_ms, record.key, record.value) for record in records)
     return [sight for sight in read if sight is not None]
 
 
@@ -122,7 +180,7 @@ async def _partitions(admin: Admin, groups: Collection[str], topic: str = OFFSET
     return [TopicPartition(topic, number) for number in numbers]
 
 
-def record_read(time_ms: int, key: bytes | None, value: bytes | None) -> RecordRead | None:
+def _record_read(time_ms: int, key: bytes | None, value: bytes | None) -> RecordRead | None:
     """None for what a broker would step over as it loads: an unknown kind of key, and bytes that cannot be read."""
     try:
         read = from_record(key, value)
