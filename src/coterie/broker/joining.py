@@ -7,23 +7,19 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from coterie.broker.cluster.access.acl_nodes import AclNodes
-from coterie.broker.cluster.access.client_entities import ClientEntities
-from coterie.broker.cluster.access.token_nodes import TokenNodes
+from coterie.broker.cluster.access_nodes import AclNodes, TokenNodes
 from coterie.broker.cluster.applied_settings import AppliedSettings
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.entity_settings import EntitySettings
+from coterie.broker.cluster.entity_settings import ClientEntities, EntitySettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.peers.connection import Address
+from coterie.broker.cluster.peers.connection import Address, Dial, open_stream
 from coterie.broker.cluster.peers.requests import PeerRequests
-from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
-from coterie.broker.cluster.topic_changes import TopicAdministration
+from coterie.broker.cluster.topic_changes import TopicAdministration, ZooKeeperTopics
 from coterie.broker.cluster.zookeeper.session import OpenSession
-from coterie.broker.cluster.zookeeper.topics import ZooKeeperTopics
 from coterie.broker.node import BrokerNode
 from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
 from coterie.broker.transactions.transaction_verification import TransactionVerification

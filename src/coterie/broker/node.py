@@ -64,10 +64,8 @@ from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
-    from coterie.broker.cluster.access.acl_nodes import AclNodes
-    from coterie.broker.cluster.access.client_entities import ClientEntities
-    from coterie.broker.cluster.access.token_nodes import TokenNodes
-    from coterie.broker.cluster.entity_settings import EntitySettings
+    from coterie.broker.cluster.access_nodes import AclNodes, TokenNodes
+    from coterie.broker.cluster.entity_settings import ClientEntities, EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
 

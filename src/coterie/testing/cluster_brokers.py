@@ -13,11 +13,11 @@ from coterie.authentication.sasl import ScramMechanism
 from coterie.authorizer.acls import Acl
 from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
-from coterie.broker.cluster.access.acl_nodes import AclNodes
+from coterie.broker.cluster.access_nodes import AclNodes
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
+from coterie.broker.cluster.peers.connection import Dial, PeerStream, open_stream
 from coterie.broker.cluster.peers.secured import peer_dial
-from coterie.broker.cluster.peers.stream import Dial, PeerStream, open_stream
 from coterie.broker.cluster.zookeeper.session import SessionEvents
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.joining import join

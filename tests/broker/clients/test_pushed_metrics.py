@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.broker.clients.otlp import DataPoint, NoMetrics, pushed_metrics
-from coterie.broker.clients.pushed_metrics import telemetry_clients
-from coterie.broker.clients.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry
+from coterie.broker.clients.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry, telemetry_clients
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection, Software
 from coterie.broker.settings.tables.resource_tables import client_metrics_config

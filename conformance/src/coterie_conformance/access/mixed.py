@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
-from coterie.broker.cluster.access.acl_nodes import AclNodes
+from coterie.broker.cluster.access_nodes import AclNodes
 from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
 from coterie.client.admin.admin import Admin
 from coterie.controller.changes import acl_changes

@@ -1,8 +1,9 @@
-"""Client telemetry (KIP-714): the metrics that each client pushes, by the subscriptions that match it, and counts of pushes.
+"""Client telemetry (KIP-714): the metrics that each client pushes, by the subscriptions that match it, counts of pushes, and
+what each client pushed last, as the API and HTTP return it.
 
 The rules are those of Kafka's ClientMetricsManager. What is pushed is checked and counted, and the last push of each client is
-kept as it came, up to KEPT_BYTES of all (`broker.pushed_metrics` reads it). No clock, no randomness: times and fresh ids are
-passed in."""
+kept as it came, up to KEPT_BYTES of all. No clock, no randomness: times and fresh ids are passed in.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +13,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from coterie.broker.clients.otlp import DataPoint, NoMetrics, pushed_metrics
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings.tables.resource_tables import ClientMetricsConfig
+from coterie.records.compression import CompressionError, decompress
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384
@@ -28,6 +32,7 @@ _NO_COMPRESSION = 0
 UNKNOWN = "unknown"  # the software of a client that did not name it
 # After one of these a client may request its subscription before the interval is over.
 _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
+UNFOLDED_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +236,38 @@ class Push:
     terminating: bool
     compression_type: int
     metrics: bytes
+
+
+def telemetry_clients(telemetry: Telemetry, now_ms: int) -> list[dict[str, Any]]:
+    """As JSON, sorted by client id: the names of `coterie.client.TelemetryClient`."""
+    rows = [_row(instance_id, instance, now_ms) for instance_id, instance in telemetry.instances()]
+    return sorted(rows, key=lambda row: (row["client_id"], row["client_instance_id"]))
+
+
+def as_json(metric: DataPoint) -> dict[str, Any]:
+    """The names of `coterie.client.PushedMetric`."""
+    return {"name": metric.name, "attributes": list(metric.attributes), "value": metric.value}
+
+
+def last_metrics(instance: Instance) -> tuple[list[DataPoint], str | None]:
+    """What the client pushed last, and why that cannot be read."""
+    try:
+        return pushed_metrics(decompress(instance.compression_type, instance.metrics, UNFOLDED_BYTES)), None
+    except (NoMetrics, CompressionError) as error:
+        return [], str(error)
+
+
+def _row(instance_id: bytes, instance: Instance, now_ms: int) -> dict[str, Any]:
+    metrics, problem = last_metrics(instance)
+    return {
+        "client_instance_id": base64.urlsafe_b64encode(instance_id).decode().rstrip("="),
+        "client_id": instance.client_id,
+        "host": instance.host,
+        "software": instance.software,
+        "subscribed": list(instance.subscription.metrics),
+        "interval_ms": instance.subscription.interval_ms,
+        "pushes": instance.pushes,
+        "last_push_ms": None if instance.pushed_ms < 0 else max(now_ms - instance.pushed_ms, 0),
+        "metrics": [as_json(metric) for metric in metrics],
+        "problem": problem,
+    }

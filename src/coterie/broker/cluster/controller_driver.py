@@ -12,10 +12,8 @@ from typing import Any
 from coterie.authorizer.acls import Acl
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.channels import ControllerChannels
-from coterie.broker.cluster.peers.connection import Address
-from coterie.broker.cluster.peers.stream import Dial, open_stream
-from coterie.broker.cluster.script_task import ScriptTask
-from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
+from coterie.broker.cluster.peers.connection import Address, Dial, open_stream
+from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession, ScriptTask
 from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.controller import nodes
 from coterie.controller.changes import acl_changes, token_changes

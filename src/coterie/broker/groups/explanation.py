@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from coterie.broker.clients.clients import Clients
-from coterie.broker.clients.pushed_metrics import as_json, last_metrics
-from coterie.broker.clients.seen_clients import SeenClient
-from coterie.broker.clients.telemetry import Instance
+from coterie.broker.clients.clients import Clients, SeenClient
+from coterie.broker.clients.telemetry import Instance, as_json, last_metrics
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.process.clock import Clock
 from coterie.broker.storage.topics import Topics

@@ -37,10 +37,8 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
-    from coterie.broker.cluster.access.acl_nodes import AclNodes
-    from coterie.broker.cluster.access.client_entities import ClientEntities
-    from coterie.broker.cluster.access.token_nodes import TokenNodes
-    from coterie.broker.cluster.entity_settings import EntitySettings
+    from coterie.broker.cluster.access_nodes import AclNodes, TokenNodes
+    from coterie.broker.cluster.entity_settings import ClientEntities, EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
     from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from coterie.broker.clients.pushed_metrics import telemetry_clients
-from coterie.broker.clients.telemetry import COMPRESSION_TYPES, Push
+from coterie.broker.clients.telemetry import COMPRESSION_TYPES, Push, telemetry_clients
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode, Refusal

@@ -18,7 +18,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from coterie.broker.clients.pushed_metrics import telemetry_clients
+from coterie.broker.clients.telemetry import telemetry_clients
 from coterie.broker.groups.explanation import ShareOffsets, explained, partitions_of, total_lags
 from coterie.broker.process.descriptors import listening_sockets
 from coterie.broker.process.log_lines import LogLines

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.authentication.delegation_tokens import DelegationToken
 from coterie.authentication.principal import USER, Principal
-from coterie.broker.cluster.access.token_nodes import TokenNodes
+from coterie.broker.cluster.access_nodes import TokenNodes
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import Security

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.cluster.peers.channels import ControllerChannels
-from coterie.broker.cluster.peers.connection import Address
-from coterie.broker.cluster.peers.stream import PeerStream
+from coterie.broker.cluster.peers.connection import Address, PeerStream
 from coterie.controller.requests import ControlRequest, LeaderAndIsr
 from coterie.simulation import Simulation
 from coterie.wire.framing import encode_response

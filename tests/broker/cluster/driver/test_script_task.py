@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coterie.broker.cluster.script_task import ScriptTask
+from coterie.broker.cluster.zookeeper.session import ScriptTask
 from coterie.controller.session_script import SessionScript
 from coterie.machines.script import Steps
 from coterie.zookeeper.operations import ConnectionLost, Operation, Read

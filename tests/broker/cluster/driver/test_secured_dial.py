@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.cluster.peers.connection import PeerStream
 from coterie.broker.cluster.peers.secured import SecuredDial
-from coterie.broker.cluster.peers.stream import PeerStream
 from coterie.client.security import Security
 from coterie.simulation import Simulation
 

@@ -1,20 +1,123 @@
 """A connection to another broker of the cluster: one request at a time, in versions of the inter-broker protocol, so that
-nothing is agreed on first."""
+nothing is agreed on first; frames there and back, over one connection of asyncio."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from coterie.broker.cluster.peers.stream import Dial, PeerStream, open_stream
+from coterie.runtime.receiver import FrameReceiver
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.primitives import WireError
 
+MAX_RESPONSE_BYTES = 512 * 1024 * 1024
+NEVER_S = float("inf")
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
 # Of a peer that does not respond, or not as a broker.
 PEER_FAILED = (OSError, EOFError, WireError)
+
+
+class PeerStream(FrameReceiver):
+    """One request at a time. A stream that raised an error is to be aborted, and one whose login ends at ``retired_at_s``, by
+    the loop's clock, opened again by then."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_RESPONSE_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._response: asyncio.Future[bytes] | None = None  # that is waited for
+        self._frames: list[bytes] = []  # of the data that is being received
+        self._deadline_s = 0.0  # of the response
+        self._timer: asyncio.TimerHandle | None = None  # set again where it comes before the deadline
+        self._lost: Exception | None = None
+        self.retired_at_s = NEVER_S
+
+    async def exchange(self, request: bytes, timeout_s: float = NEVER_S) -> bytes:
+        """The frame of the response, without its size. Raises OSError, TimeoutError after ``timeout_s`` too, and WireError for
+        bytes that are not a frame."""
+        assert self._transport is not None
+        if self._lost is not None:
+            raise self._lost
+        loop = asyncio.get_running_loop()
+        self._response = loop.create_future()
+        self._deadline_s = loop.time() + timeout_s
+        if self._deadline_s < (NEVER_S if self._timer is None else self._timer.when()):
+            self._set_timer()
+        self._transport.write(request)
+        return await self._response
+
+    def _set_timer(self) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_at(self._deadline_s, self._look_at_deadline)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_at_deadline(self) -> None:
+        self._timer = None
+        if self._response is None:
+            return
+        if asyncio.get_running_loop().time() < self._deadline_s:
+            self._set_timer()
+        else:
+            self._fail(TimeoutError("the peer did not respond in time"))
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self._stop_timer()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- FrameReceiver ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(error or ConnectionResetError("the peer closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        """Completes the response that is waited for; bytes that belong to none end the stream."""
+        if self._response is None:
+            self._fail(WireError("a response to no request"))
+            return
+        super().data_received(data)
+        frames, self._frames = self._frames, []
+        if len(frames) > 1 or (frames and self.is_within_a_frame):
+            self._fail(WireError("more bytes than the size of a response"))
+        elif frames:
+            response, self._response = self._response, None
+            if not response.done():
+                response.set_result(frames[0])
+
+    def frame_received(self, frame: bytes) -> None:
+        """`data_received` has the others of the same bytes too."""
+        self._frames.append(frame)
+
+    def size_refused(self, size: int) -> None:
+        """The request fails, and the stream ends."""
+        self._fail(WireError(f"a response claims a size of {size} bytes"))
+
+    def _fail(self, error: Exception) -> None:
+        self._lost = self._lost or error
+        response, self._response = self._response, None
+        if response is not None and not response.done():
+            response.set_exception(error)
+        self.abort()
+
+
+Dial = Callable[[str, int], Awaitable[PeerStream]]
+
+
+async def open_stream(host: str, port: int) -> PeerStream:
+    """Raises OSError."""
+    _, stream = await asyncio.get_running_loop().create_connection(PeerStream, host, port)
+    return stream
 
 
 class PeerConnection:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
-from coterie.broker.cluster.peers.stream import Dial, open_stream
+from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.wire.declaration import Message
 
 logger = logging.getLogger(__name__)

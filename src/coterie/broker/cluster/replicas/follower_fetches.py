@@ -4,7 +4,7 @@ end (Kafka's DelayedFetch of a follower)."""
 from __future__ import annotations
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.replicas.fetch_requests import EARLIEST
+from coterie.broker.cluster.replicas.replica_fetcher import EARLIEST
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.fetch_sessions import Fetch, FetchedPartition, FetchSessions, Read

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeVar
 
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
-from coterie.broker.cluster.peers.stream import Dial, open_stream
-from coterie.broker.cluster.replicas import fetch_requests
+from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
-from coterie.broker.cluster.script_task import woken
+from coterie.broker.cluster.zookeeper.session import woken
 from coterie.consuming.fetching.session import FetchSession, WantedByReplica
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.replicas import Replica
-from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
+from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.logs.fetch import FetchResponse, PartitionData
-from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.logs.fetch import FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.logs.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from coterie.wire.messages.logs.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
     OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopic,
 )
 
 logger = logging.getLogger(__name__)
 
+EARLIEST, LATEST = -2, -1
+UNKNOWN_END = -1  # Fetch does not say where the leader's log ends
 FETCH_VERSION, END_OF_EPOCH_VERSION, LIST_OFFSETS_VERSION = 11, 3, 5  # inter.broker.protocol.version 2.6
 M = TypeVar("M", bound=Message)
 _REPLICA_ERRORS = {error.value: error for error in ReplicaError}
@@ -177,7 +186,7 @@ class _LeaderFetcher:
 
     async def _look_up(self, sent: list[_Sent]) -> None:
         epochs = {one.replica.partition: one.request for one in sent if isinstance(one.request, EpochLookup)}
-        message = fetch_requests.ends_of_epochs(self._config.broker_id, epochs)
+        message = _epochs_request(self._config.broker_id, epochs)
         response = await self._request(message, OffsetForLeaderEpochResponse, END_OF_EPOCH_VERSION)
         ends: dict[TopicPartition, OffsetForLeaderPartitionResult] = {}
         for topic in () if response is None else response.topics:
@@ -211,7 +220,7 @@ class _LeaderFetcher:
     async def _fetch(self) -> None:
         """The next fetch of the session; those of its partitions that the response does not name stay under way."""
         sent = self._fetching
-        message = fetch_requests.fetch(self._config)
+        message = _fetch_request(self._config)
         self._session.fill(
             message, {p: _wanted(one) for p, one in sent.items()}, self._config.replica_fetch_max_bytes, {}
         )
@@ -257,7 +266,7 @@ class _LeaderFetcher:
         if not self._is_refused(one, None if row is None else row.error_code):
             assert row is not None
             try:
-                one.role.fetched(one.request, fetch_requests.fetched(row))
+                one.role.fetched(one.request, _fetched(row))
             except Exception:
                 self._rest(one)
         self._manager.show_high_watermark(one.replica)
@@ -266,8 +275,8 @@ class _LeaderFetcher:
         """Where the leader's log begins and ends, by ListOffsets."""
         request, ends = one.request, list[int]()
         assert isinstance(request, ReplicaFetch)
-        for timestamp in (fetch_requests.EARLIEST, fetch_requests.LATEST):
-            message = fetch_requests.end_of_log(request, one.replica.partition, timestamp)
+        for timestamp in (EARLIEST, LATEST):
+            message = _end_request(request, one.replica.partition, timestamp)
             response = await self._request(message, ListOffsetsResponse, LIST_OFFSETS_VERSION)
             row = None if response is None else response.topics[0].partitions[0]
             if not one.is_current or self._is_refused(one, None if row is None else row.error_code):
@@ -289,3 +298,45 @@ def _earliest(followers: Iterable[Replica]) -> int | None:
     roles = (replica.role for replica in followers)
     due = (role.next_deadline_ms() for role in roles if isinstance(role, Follower))
     return min((ms for ms in due if ms is not None), default=None)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
+    """Neighbours of one topic together, in the order given."""
+    for topic, rows in groupby(partitions, lambda partition: partition[0]):
+        yield topic, [number for _, number in rows]
+
+
+def _epochs_request(broker_id: int, lookups: Mapping[TopicPartition, EpochLookup]) -> OffsetForLeaderEpochRequest:
+    """OffsetForLeaderEpoch: where the epochs of several partitions end."""
+    topics = [
+        OffsetForLeaderTopic(topic, [_lookup(number, lookups[topic, number]) for number in numbers])
+        for topic, numbers in _by_topic(lookups)
+    ]
+    return OffsetForLeaderEpochRequest(broker_id, topics)
+
+
+def _lookup(number: int, lookup: EpochLookup) -> OffsetForLeaderPartition:
+    return OffsetForLeaderPartition(number, lookup.current_leader_epoch, lookup.epoch)
+
+
+def _fetch_request(config: ClusterConfig) -> FetchRequest:
+    """Fetch, whose partitions are to be filled in by its session."""
+    return FetchRequest(
+        replica_id=config.broker_id,
+        max_wait_ms=config.replica_fetch_wait_max_ms,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_bytes=config.replica_fetch_response_max_bytes,
+    )
+
+
+def _fetched(row: PartitionData) -> ReplicaFetched:
+    """The leader's response for one partition; batches are bytes."""
+    batches = [row.records] if row.records else []
+    return ReplicaFetched(batches, row.high_watermark, row.log_start_offset, UNKNOWN_END)
+
+
+def _end_request(request: ReplicaFetch, partition: TopicPartition, timestamp: int) -> ListOffsetsRequest:
+    """ListOffsets: the EARLIEST or LATEST offset."""
+    topic, number = partition
+    wanted = ListOffsetsPartition(number, request.current_leader_epoch, timestamp)
+    return ListOffsetsRequest(request.replica_id, topics=[ListOffsetsTopic(topic, [wanted])])

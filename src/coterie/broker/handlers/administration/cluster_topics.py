@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from coterie.broker.clients.mutations import Mutations
+from coterie.broker.clients.throttling import Mutations
 from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.administration.configs import created_configs
 from coterie.broker.handlers.administration.topic_rules import (

@@ -28,7 +28,7 @@ from coterie.wire.messages.settings.describe_client_quotas import (
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:
-    from coterie.broker.cluster.access.client_entities import ClientEntities
+    from coterie.broker.cluster.entity_settings import ClientEntities
 
 
 def handle_describe_client_quotas(

@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Generator
 
-from coterie.broker.clients.mutations import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, Mutations
+from coterie.broker.clients.throttling import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, Mutations
 from coterie.broker.handlers.administration.configs import created_configs
 from coterie.broker.handlers.administration.topic_rules import (
     check_named_once,

@@ -30,7 +30,7 @@ from coterie.wire.messages.security.describe_user_scram_credentials import (
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:
-    from coterie.broker.cluster.access.client_entities import ClientEntities
+    from coterie.broker.cluster.entity_settings import ClientEntities
 
 
 def handle_describe_user_scram_credentials(
