@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
-from coterie.broker.connections.routes import server_error
+from coterie.broker.connections.request_queue import server_error
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Handler
 from coterie.broker.requests.calls import Call

@@ -219,7 +219,7 @@ def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: p
     import struct
 
     from coterie.broker.broker import Broker
-    from coterie.broker.connections.routes import ROUTES
+    from coterie.broker.connections.request_queue import ROUTES
     from coterie.client import Admin, KafkaError
     from coterie.wire.apis import APIS
     from coterie.wire.errors import ErrorCode
@@ -235,7 +235,9 @@ def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: p
 
     monkeypatch.delitem(ROUTES, struct.pack(">hh", 30000, 0), raising=False)
     explain = APIS[30000]
-    monkeypatch.setattr("coterie.broker.connections.routes.APIS", {k: a for k, a in APIS.items() if a is not explain})
+    monkeypatch.setattr(
+        "coterie.broker.connections.request_queue.APIS", {k: a for k, a in APIS.items() if a is not explain}
+    )
     asyncio.run(ask())
 
 

@@ -12,7 +12,7 @@ from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, respond
-from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
+from coterie.broker.groups.unreplicated import UnreplicatedAssignments
 from coterie.broker.handlers.logs import fetch
 from coterie.broker.storage.topic import Partition
 from coterie.broker.storage.topics import Topics

@@ -12,7 +12,7 @@ import pytest
 
 from coterie.broker import handlers
 from coterie.broker.connections.accepted_connection import AcceptedConnection
-from coterie.broker.connections.routes import ROUTES
+from coterie.broker.connections.request_queue import ROUTES
 from coterie.broker.handlers import HANDLERS, MODULES
 from coterie.laboratory.world import World
 from coterie.wire import apis

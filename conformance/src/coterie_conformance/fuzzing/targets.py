@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.broker.clients.otlp import NoMetrics, pushed_metrics
-from coterie.broker.connections.routes import UNREADABLE
+from coterie.broker.connections.request_queue import UNREADABLE
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.stored_records.stored import from_record
 from coterie.coordinator.stored_records.stored_consumer_groups import RECORD_KINDS

@@ -12,13 +12,12 @@ from sys import intern
 from time import monotonic as time_s  # the loop's clock
 from typing import Protocol
 
-from coterie.broker.connections.connection_memory import ConnectionMemory
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.connections.request_frames import SMALLEST_BYTES, RequestFrames
 from coterie.broker.connections.request_queue import RequestQueue, Server
 from coterie.broker.requests.calls import CannotRespond
 from coterie.broker.requests.connection import Authentication, ClientConnection
-from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.memory import ConnectionMemory, RequestMemory
 from coterie.broker.requests.turn_writes import TurnWrites
 from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.settings.listeners import PLAINTEXT, PLAINTEXT_LISTENER, Listener

@@ -1,33 +1,57 @@
-"""A connection's requests in their order: each is decoded and handed to its handler, and the responses are encoded.
+"""A connection's requests in their order: each is decoded and handed to its handler, and the responses are encoded. A route,
+how requests of one API and version are decoded and their responses written, is made at its first use.
 
-A response that is there at once is encoded at once, unless others wait before it; a `Pending` stays in the queue until it
-has its response. A request that cannot be served raises CannotRespond, for which its own connection is closed and no other.
+A response that is there at once is encoded at once, unless others wait before it; a `Pending` stays in the queue until it has
+its response. A request that cannot be served raises CannotRespond, for which its own connection is closed and no other.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
+from dataclasses import dataclass
 from sys import intern
 from time import monotonic as time_s
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from coterie.broker.clients.throttling import SHARE_FETCH, THROTTLED_BY_HANDLERS
-from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.connection import Authentication, ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
-from coterie.wire.codec import unreadable
+from coterie.wire.apis import APIS, CLUSTER_APIS, Api
+from coterie.wire.codec import Decoder, decoder, unreadable
 from coterie.wire.declaration import Message
-from coterie.wire.framing import read_head, skip_tags
+from coterie.wire.errors import ErrorCode
+from coterie.wire.framing import API_VERSIONS_KEY, ResponseFrame, read_head, response_frame, skip_tags
+from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)
 
+UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
+HEARTBEATS = frozenset({12, 68, 76, 88})  # api keys: Heartbeat, and those of consumer, share and streams groups
+_KEY = struct.Struct(">hh")
 MAX_WAITING = 200  # requests of one connection that wait for their responses
 MOST_HEARTBEAT_BYTES = 512  # of one that is kept
 _SIZE = struct.Struct(">i")
 _REST_AT = 12  # in a frame: behind the size, the api key, the version and the correlation id
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``decode`` raises one of UNREADABLE for bytes that are no such request; ``tagged``: the request's header ends with a
+    tag section; ``is_heartbeat``: its request only says that a member is there; ``frame`` makes the bytes of a response."""
+
+    api_key: int
+    version: int
+    name: str
+    decode: Decoder
+    tagged: bool
+    is_heartbeat: bool
+    frame: ResponseFrame
+
+
+ROUTES: dict[bytes, Route] = {}  # by the first bytes of a header, which are the api key and the version
 
 
 class Server(Services, Protocol):
@@ -131,10 +155,11 @@ class RequestQueue:
         return request
 
     def _raw_token(self, frame: bytes) -> Pending | None:
-        from coterie.broker.connections.raw_tokens import RAW_TOKEN, request_of  # old clients alone send them
+        """A token of SASL without a header, as old clients send them after version 0 of SaslHandshake (KIP-43)."""
+        from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
 
         call = Call(0, self.latest.client_id, self.latest.connection)
-        return self._handled(RAW_TOKEN, request_of(frame), call, 0, len(frame))
+        return self._handled(_RAW_TOKEN, SaslAuthenticateRequest(frame[4:]), call, 0, len(frame))
 
     def _handled(self, route: Route, request: Message, call: Call, correlation_id: int, size: int) -> Pending | None:
         """Raises CannotRespond."""
@@ -228,3 +253,53 @@ class RequestQueue:
             pending.abandon()
         self.waiting.clear()
         self.out = b""
+
+
+def find_route(api_key: int, version: int) -> Route | None:
+    """Makes a route and keeps it in ROUTES; None for an API or version that is not served."""
+    key = _KEY.pack(api_key, version)
+    route = ROUTES.get(key)
+    if route is not None:
+        return route
+    api = APIS.get(api_key) or CLUSTER_APIS.get(api_key)
+    if api is None:
+        return None
+    if version not in api.advertised:
+        return _other_api_versions(api, version) if api_key == API_VERSIONS_KEY else None
+    tagged = version in api.request.flexible
+    frame = response_frame(api.response, version)
+    route = ROUTES[key] = Route(
+        api_key, version, api.name, decoder(api.request, version), tagged, api_key in HEARTBEATS, frame
+    )
+    return route
+
+
+def _other_api_versions(api: Api, version: int) -> Route:
+    """Of a version that is not served: it is not read, and the response is one of version 0 (KIP-511)."""
+    request = api.request()
+
+    def unread(data: bytes, at: int, room: int = 0) -> tuple[Any, int]:
+        return request, at
+
+    return Route(api.key, version, api.name, unread, False, False, response_frame(api.response, 0))
+
+
+def server_error(response: Message) -> Message:
+    """UNKNOWN_SERVER_ERROR in the shape of a response (scenario testInvokeJoinCallbackFails)."""
+    failed = type(response)()
+    if hasattr(failed, "error_code"):
+        failed.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return failed
+
+
+def _raw_frame(correlation_id: int, response: Message) -> bytes:
+    """Only the token; a login that failed has no response."""
+    token: bytes = response.auth_bytes  # type: ignore[attr-defined]
+    return len(token).to_bytes(4, "big") + token
+
+
+def _no_request(data: bytes, at: int, room: int = 0) -> tuple[Any, int]:
+    raise WireError("a token of SASL has no request")
+
+
+_RAW_TOKEN = Route(36, 0, "SaslAuthenticate", _no_request, False, False, _raw_frame)

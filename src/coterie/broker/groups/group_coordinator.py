@@ -27,15 +27,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from coterie.broker.groups.coordinator_moves import moved_lines
 from coterie.broker.groups.deadline_timer import DeadlineTimer
 from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, respond
-from coterie.broker.groups.journal_writer import JournalWriter
+from coterie.broker.groups.journal_writer import JournalWriter, moved_lines
 from coterie.broker.groups.lost_commits import log_losses
-from coterie.broker.groups.open_transactions import OpenTransactions
-from coterie.broker.groups.shard_hosting import ShardHosting
-from coterie.broker.groups.topic_creations import TopicCreations
-from coterie.broker.groups.topics_view import TopicsView, resolving
+from coterie.broker.groups.shard_hosting import OpenTransactions, ShardHosting
+from coterie.broker.groups.topics_view import TopicCreations, TopicsView, resolving
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.pending import MayDescribe, Pending

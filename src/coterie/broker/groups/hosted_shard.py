@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from coterie.broker.groups.coordinator_moves import CoordinatorElection
+from coterie.broker.groups.journal_writer import CoordinatorElection
 from coterie.broker.groups.lost_commits import Loss, losses_of
-from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
-from coterie.broker.groups.unreplicated_offsets import UnreplicatedOffsets
+from coterie.broker.groups.unreplicated import UnreplicatedAssignments, UnreplicatedOffsets
 from coterie.broker.process.scheduling import Scheduler, Timer
 from coterie.broker.requests.pending import Pending
 from coterie.broker.storage.flusher import Flusher

@@ -1,10 +1,12 @@
-"""The journal's writer: lines of what happened to groups go to listeners at once, and to `__coterie_journal` in batches."""
+"""The journal's writer: lines of what happened to groups go to listeners at once, and to `__coterie_journal` in batches; and
+its lines of a coordinator that moved, one for each group with members of the partition that was loaded."""
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import accumulate
 
 from coterie.broker.process.scheduling import Scheduler
@@ -13,7 +15,7 @@ from coterie.broker.storage.topics import Topics
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.shard import Decision, Step
+from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
 from coterie.wire.errors import Refusal
 
@@ -123,3 +125,38 @@ class JournalWriter:
             logger.error("the journal cannot be written: %s", error)
             return
         partition.appended()
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorElection:
+    """This broker leads a partition of `__consumer_offsets` since ``elected_ms``. ``former``: the leader before, None where
+    that is not known."""
+
+    broker_id: int
+    leader_epoch: int
+    former: int | None
+    elected_ms: int
+
+
+def moved_lines(shard: Shard, election: CoordinatorElection, now_ms: int) -> list[JournalLine]:
+    """The shard has been loaded."""
+    groups = list(shard.every_group())
+    former = None if election.former == election.broker_id else election.former
+    return [
+        JournalLine(
+            now_ms,
+            group.group_id,
+            group.generation,
+            "coordinator_moved",
+            group.phase.value,
+            group.phase.value,
+            members=len(group.members),
+            coordinator=election.broker_id,
+            coordinator_from=former,
+            coordinator_epoch=election.leader_epoch,
+            loaded_groups=len(groups),
+            load_ms=now_ms - election.elected_ms,
+        )
+        for group in groups
+        if group.members
+    ]

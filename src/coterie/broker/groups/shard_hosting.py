@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-from coterie.broker.groups.coordinator_moves import CoordinatorElection
 from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, respond
+from coterie.broker.groups.journal_writer import CoordinatorElection
 from coterie.broker.groups.lost_commits import verdict
-from coterie.broker.groups.open_transactions import OpenTransactions
 from coterie.broker.groups.shard_loading import ShardLoading
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler
@@ -27,6 +27,16 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.wire.errors import ErrorCode, Refusal
 
 GROUPS_CACHED = 100_000
+
+
+class OpenTransactions(Protocol):
+    """The transactions that are open, once they are loaded."""
+
+    def orphans(self, pending: Iterable[tuple[int, int]], partition: tuple[str, int]) -> list[tuple[int, int]]:
+        """Producers (id, epoch) without an open transaction that has the partition."""
+
+    @property
+    def loaded(self) -> bool: ...
 
 
 class ShardHosting(ABC):

@@ -1,4 +1,5 @@
-"""Assignments until all replicas in sync have the group's records that they come from: members do not get them before.
+"""Assignments and committed offsets until all replicas in sync have the group's records: members do not get the assignments
+before, and readers get the offsets of before (Kafka's pendingOffsetCommits).
 
 Kafka's group becomes stable once its record is replicated. Here decisions are in force before, and a member may repeat a
 SyncGroup whose response was lost, or an error. To the next coordinator, which lacks the record, the generation is a new one: it
@@ -8,13 +9,16 @@ assigns the same partitions to others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from coterie.broker.process.scheduling import Scheduler, Timer
 from coterie.broker.storage.topic import Partition
+from coterie.coordinator import events as e
 from coterie.coordinator.outcome import Reply
 from coterie.coordinator.refusals import refuse
+from coterie.coordinator.shard import Decision
+from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
@@ -22,6 +26,8 @@ from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+
+Before = dict[TopicPartition, CommittedOffset | None]
 
 
 class _Waiting(NamedTuple):
@@ -33,7 +39,7 @@ class _Waiting(NamedTuple):
 
 
 class UnreplicatedAssignments:
-    """The assignments of the shard of one partition. ``answer`` sends responses, with an error where one has waited for
+    """The assignments of the shard of one partition. ``response`` sends responses, with an error where one has waited for
     ``timeout_ms``."""
 
     def __init__(
@@ -92,3 +98,34 @@ def _has_assignment(response: Message) -> bool:
 def _refused(reply: Reply, code: ErrorCode) -> Reply:
     is_sync = isinstance(reply.response, SyncGroupResponse)
     return Reply(reply.token, refuse(SyncGroupRequest() if is_sync else ConsumerGroupHeartbeatRequest(), code))
+
+
+class UnreplicatedOffsets:
+    """The unreplicated offsets of one shard. An append is any object that stands for one."""
+
+    def __init__(self) -> None:
+        self._appends: dict[object, dict[str, Before]] = {}  # in their order; by group
+
+    def began(self, append: object, decisions: Iterable[Decision]) -> None:
+        """The decisions are written, and not in force yet."""
+        of_groups: dict[str, Before] = {}
+        for decision in decisions:
+            for event in decision.outcome.events:
+                if isinstance(event, e.OffsetStored | e.OffsetRemoved):
+                    partition = event.topic, event.partition
+                    before = of_groups.setdefault(decision.group.group_id, {})
+                    before.setdefault(partition, decision.group.offsets.get(partition))
+        if of_groups:
+            self._appends[append] = of_groups
+
+    def ended(self, append: object) -> None:
+        """The append is decided."""
+        self._appends.pop(append, None)
+
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """The partitions whose committed offset not all replicas in sync have, with the one that they all have."""
+        before: Before = {}
+        for of_groups in self._appends.values():
+            for partition, committed in of_groups.get(group_id, {}).items():
+                before.setdefault(partition, committed)
+        return before
