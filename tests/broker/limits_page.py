@@ -17,7 +17,7 @@ from coterie.broker.connections.request_queue import MAX_WAITING
 from coterie.broker.connections.tls_connection import MAX_HANDSHAKE_BYTES
 from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.process.descriptors import OWN_DESCRIPTORS
-from coterie.broker.process.log_lines import LINES_PER_SECOND
+from coterie.broker.process.loggers import LINES_PER_SECOND
 from coterie.broker.requests.message_sets import KEPT_BYTES as KEPT_MESSAGE_SET_BYTES
 from coterie.broker.requests.turns import MAX_THREADS, MAX_TURN_S, REPEATED_AT_MOST
 from coterie.broker.settings import BROKER_SETTINGS, format_value

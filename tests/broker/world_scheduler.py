@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.laboratory.world import World
 
 BUSY_MS = 4  # of one piece of work, at most, by the time that the scheduler shows to it

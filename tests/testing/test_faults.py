@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
 from coterie.wire.apis import APIS

@@ -21,9 +21,8 @@ from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
-from coterie.broker.process.clock import Clock
 from coterie.broker.process.descriptors import descriptors_left, listening_sockets
-from coterie.broker.process.periodic import Periodic
+from coterie.broker.process.scheduling import Clock, Periodic
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import in_thread
 from coterie.broker.settings import BrokerSettings, SettingError

@@ -19,20 +19,18 @@ from coterie.broker.clients.clients import Clients
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.groups.explanation import Progress
 from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.log_lines import LogLines
-from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.process.loggers import LogLines
+from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.memory import ResponseMemory
 from coterie.broker.requests.message_sets import MessageSets
-from coterie.broker.requests.turn_writes import TurnWrites
-from coterie.broker.requests.turns import InThread, Turns, at_once, finish
+from coterie.broker.requests.turns import InThread, Turns, TurnWrites, at_once, finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
-from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
+from coterie.broker.settings.metadata_versions import lacks_topic_ids
 from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.broker.share.archived_records import archived_lines, buried_line
 from coterie.broker.share.dead_letter_queue import LetterServices

@@ -9,8 +9,7 @@ from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternT
 from coterie.broker.clients.acls import Acls
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.access.checks import authorized
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.laboratory.world import World
 from coterie.log.files.filesystem import MemoryFileSystem

@@ -15,8 +15,7 @@ from coterie.authentication.principal import ANONYMOUS, USER, Principal
 from coterie.authorizer.acls import AclOperation, AclResourceType
 from coterie.broker.clients import delegation_tokens
 from coterie.broker.clients.delegation_tokens import FILE
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import Authentication, ClientConnection
+from coterie.broker.requests.calls import Authentication, Call, ClientConnection
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.wire.declaration import Message

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from coterie.broker.clients.otlp import DataPoint, NoMetrics, pushed_metrics
 from coterie.broker.clients.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry, telemetry_clients
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection, Software
+from coterie.broker.requests.calls import Call, ClientConnection, Software
 from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.broker.web.http import HttpServer
 from coterie.cli import main

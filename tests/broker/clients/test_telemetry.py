@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from coterie.broker.clients.telemetry import NO_INSTANCE, Push, Subscription, Telemetry
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection, Software
+from coterie.broker.requests.calls import Call, ClientConnection, Software
 from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -10,8 +10,7 @@ from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.throttling import EXEMPT, Throttling
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.laboratory.world import World
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.quotas import Entity

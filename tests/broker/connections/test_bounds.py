@@ -21,7 +21,7 @@ from coterie.broker.connections.listener_tls import ListenerTls
 from coterie.broker.connections.tls_connection import TlsConnection
 from coterie.broker.groups import deadline_timer
 from coterie.broker.handlers.services import Services
-from coterie.broker.process.log_lines import LINES_PER_SECOND, LogLines
+from coterie.broker.process.loggers import LINES_PER_SECOND, LogLines
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.settings import BrokerSettings

@@ -11,8 +11,7 @@ from coterie.authentication.principal import ANONYMOUS
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call, CannotRespond
-from coterie.broker.requests.connection import Authentication, Software
+from coterie.broker.requests.calls import Authentication, Call, CannotRespond, Software
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings.listeners import Listener
 from coterie.laboratory.world import World

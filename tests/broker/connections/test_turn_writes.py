@@ -10,7 +10,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
-from coterie.broker.requests.turn_writes import MAX_WRITES, SMALL_BYTES, TurnWrites
+from coterie.broker.requests.turns import MAX_WRITES, SMALL_BYTES, TurnWrites
 from coterie.broker.settings import BrokerSettings
 from coterie.runtime.shared_poll import SharedPoll
 from coterie.wire.framing import encode_request

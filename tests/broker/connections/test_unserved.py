@@ -7,8 +7,7 @@ import struct
 
 import pytest
 
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
 from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.wire.messages.brokers.unregister_controller import (

@@ -22,7 +22,7 @@ from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS, import_all
 from coterie.broker.node import BrokerNode
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import LongWork, finish
 from coterie.broker.settings import BrokerSettings

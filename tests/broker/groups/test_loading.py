@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.cleaner import Cleaner
 from coterie.broker.storage.topic import Topic

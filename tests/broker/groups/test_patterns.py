@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.groups.topics_view import NAMES_A_STEP, TopicsView, resolving
-from coterie.broker.process.clock import Clock
 from coterie.broker.process.patterns import BadPattern, matcher, subscription_problem
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from coterie.broker.process.periodic import Periodic
+from coterie.broker.process.scheduling import Periodic
 from coterie.simulation import Simulation
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.broker.share_state.state_requests import refused_row, response_to, rows_of
 from coterie.laboratory.world import World

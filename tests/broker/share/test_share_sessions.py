@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.handlers.logs.share_fetch import rotated_partitions
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import ClientConnection
 from coterie.broker.share.share_sessions import SessionKey, SharedPartition, ShareSessions
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share.share_fetch import SharePartitionData

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.share_groups import OffsetReset, ResetKind, offset_reset
+from coterie.broker.settings.groups import OffsetReset, ResetKind, offset_reset
 from coterie.configuration import SettingError
 from coterie.share.states import TRANSITIONS, RecordCause, RecordState, next_state
 from coterie.wire.errors import ErrorCode

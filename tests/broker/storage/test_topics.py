@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.cleaner import Cleaner

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coterie.broker.broker import Broker
 from coterie.broker.groups.explanation import Progress
-from coterie.broker.process.log_lines import LINES_PER_SECOND
+from coterie.broker.process.loggers import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.web import handed_groups, share_progress
 from coterie.broker.web.http import HttpServer

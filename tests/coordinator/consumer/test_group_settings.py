@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.consumer_groups import config_of_group
+from coterie.broker.settings.groups import config_of_group
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.target import time_to_target_ms
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage

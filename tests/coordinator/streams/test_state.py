@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.consumer_groups import check_streams_group_settings, config_of_group
-from coterie.broker.settings.tables.streams_table import StreamsConfig
+from coterie.broker.settings.groups import check_streams_group_settings, config_of_group
+from coterie.broker.settings.tables.group_table import StreamsConfig
 from coterie.configuration import SettingError
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.outcome import CoordinatorConfig

@@ -13,7 +13,7 @@ from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.telemetry import Telemetry
 from coterie.broker.clients.throttling import Throttling
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
 from coterie.log.files.filesystem import FileSystem
@@ -34,7 +34,7 @@ _UNSEEN = SeenClient()
 
 
 class SeenClients:
-    """The last `REMEMBERED` of them."""
+    """The last `REMEMBERED` clients, by client id and host: all that the members of a group are known by."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], SeenClient] = {}

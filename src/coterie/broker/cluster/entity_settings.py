@@ -16,7 +16,7 @@ from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.quotas import QUOTAS
 from coterie.broker.clients.scram_credentials import KeptCredential
-from coterie.broker.requests.at_once import each_at_once
+from coterie.broker.requests.turns import each_at_once
 from coterie.controller import nodes
 from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.quotas import CLIENT_ID, IP, USER, Entity

@@ -18,7 +18,7 @@ from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, ReplicaStorage
 from coterie.broker.cluster.zookeeper.session import OpenSession
-from coterie.broker.process.periodic import Periodic
+from coterie.broker.process.scheduling import Periodic
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode

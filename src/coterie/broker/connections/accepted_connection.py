@@ -15,11 +15,9 @@ from typing import Protocol
 from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.connections.request_frames import SMALLEST_BYTES, RequestFrames
 from coterie.broker.connections.request_queue import RequestQueue, Server
-from coterie.broker.requests.calls import CannotRespond
-from coterie.broker.requests.connection import Authentication, ClientConnection
+from coterie.broker.requests.calls import Authentication, CannotRespond, ClientConnection
 from coterie.broker.requests.memory import ConnectionMemory, RequestMemory
-from coterie.broker.requests.turn_writes import TurnWrites
-from coterie.broker.requests.turns import MAX_TURN_S
+from coterie.broker.requests.turns import MAX_TURN_S, TurnWrites
 from coterie.broker.settings.listeners import PLAINTEXT, PLAINTEXT_LISTENER, Listener
 from coterie.runtime.receiver import Receiver
 

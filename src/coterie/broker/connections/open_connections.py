@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from coterie.broker.clients.clients import Clients
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.log_lines import LogLines
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.process.loggers import LogLines
+from coterie.broker.process.scheduling import Clock
+from coterie.broker.requests.calls import ClientConnection
 from coterie.broker.requests.memory import RequestMemory, ResponseMemory
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.address_counts import counts_of

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from coterie.broker.clients.throttling import SHARE_FETCH, THROTTLED_BY_HANDLERS
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call, CannotRespond
-from coterie.broker.requests.connection import Authentication, ClientConnection
+from coterie.broker.requests.calls import Authentication, Call, CannotRespond, ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.codec import Decoder, decoder, unreadable

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from coterie.authentication.principal import USER, NoRule, Principal, distinguished_name, mapped_name
 from coterie.broker.connections.listener_tls import ListenerTls
-from coterie.broker.process.log_lines import LogLines
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.process.loggers import LogLines
+from coterie.broker.requests.calls import ClientConnection
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import Turns
 from coterie.runtime.receiver import Receiver

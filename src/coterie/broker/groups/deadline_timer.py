@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from coterie.broker.groups.hosted_shard import HostedShard
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.coordinator.commands import Command
 

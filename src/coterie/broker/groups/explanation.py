@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from coterie.broker.clients.clients import Clients, SeenClient
 from coterie.broker.clients.telemetry import Instance, as_json, last_metrics
 from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.group_ownership import owners_of

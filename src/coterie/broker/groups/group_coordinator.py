@@ -33,8 +33,7 @@ from coterie.broker.groups.journal_writer import JournalWriter, moved_lines
 from coterie.broker.groups.lost_commits import log_losses
 from coterie.broker.groups.shard_hosting import OpenTransactions, ShardHosting
 from coterie.broker.groups.topics_view import TopicCreations, TopicsView, resolving
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.requests.pending import MayDescribe, Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.flusher import Flusher

@@ -15,10 +15,9 @@ from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, re
 from coterie.broker.groups.journal_writer import CoordinatorElection
 from coterie.broker.groups.lost_commits import verdict
 from coterie.broker.groups.shard_loading import ShardLoading
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.consumer_groups import config_of_group
+from coterie.broker.settings.groups import config_of_group
 from coterie.broker.storage.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.outcome import CoordinatorConfig
@@ -30,7 +29,7 @@ GROUPS_CACHED = 100_000
 
 
 class OpenTransactions(Protocol):
-    """The transactions that are open, once they are loaded."""
+    """What a coordinator uses of the transactions that are open, once they are loaded."""
 
     def orphans(self, pending: Iterable[tuple[int, int]], partition: tuple[str, int]) -> list[tuple[int, int]]:
         """Producers (id, epoch) without an open transaction that has the partition."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from coterie.broker.process.clock import Clock
 from coterie.broker.process.patterns import BadPattern, matcher
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 

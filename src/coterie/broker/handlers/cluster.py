@@ -9,8 +9,7 @@ from collections.abc import Generator, Mapping
 from coterie.broker.cluster.cluster_view import LiveBroker
 from coterie.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.handlers.services import ClusterServices, Handler
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import Software
+from coterie.broker.requests.calls import Call, Software
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, distinct, finish
 from coterie.broker.settings.features import supported_features

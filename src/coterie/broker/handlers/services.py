@@ -13,9 +13,8 @@ from coterie.broker.clients.clients import Clients
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.groups.explanation import GroupSources
 from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.log_lines import LogLines
-from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.process.loggers import LogLines
+from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.memory import ResponseMemory

@@ -15,7 +15,7 @@ import resource
 import socket
 from typing import Any
 
-from coterie.broker.process.log_lines import LogLines
+from coterie.broker.process.loggers import LogLines
 
 OWN_DESCRIPTORS = 32  # an eighth of all at most
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

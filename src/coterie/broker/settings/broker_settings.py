@@ -8,16 +8,15 @@ from enum import IntEnum
 from itertools import dropwhile
 
 from coterie.broker.process.patterns import subscription_problem
-from coterie.broker.settings.consumer_groups import (
+from coterie.broker.settings.groups import (
     check_consumer_group_settings,
     check_share_group_settings,
     check_streams_group_settings,
     server_assignors,
 )
 from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
+from coterie.broker.settings.tables.group_table import SHARE_SETTINGS, STREAMS_SETTINGS, ShareConfig, StreamsConfig
 from coterie.broker.settings.tables.security_table import SECURITY_SETTINGS, SecurityConfig, listener_setting, prefixes
-from coterie.broker.settings.tables.share_table import SHARE_SETTINGS, ShareConfig
-from coterie.broker.settings.tables.streams_table import STREAMS_SETTINGS, StreamsConfig
 from coterie.broker.settings.tables.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy

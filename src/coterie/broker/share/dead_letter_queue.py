@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.peers.requests import PeerRequests
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.share_groups import ShareGroupSettings
+from coterie.broker.settings.groups import ShareGroupSettings
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topic import Partition, Topic, code_of

@@ -8,8 +8,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Protocol
 
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.share import persister as states
 from coterie.broker.share.persister import FENCING, Persister, StateOf
 from coterie.broker.storage.topic import Partition

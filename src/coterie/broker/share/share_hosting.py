@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coterie.broker.settings.features import DEAD_LETTERS_FROM, SHARE_VERSION, Features
-from coterie.broker.settings.share_groups import OffsetReset, ShareGroupSettings, share_group_settings
+from coterie.broker.settings.groups import OffsetReset, ShareGroupSettings, share_group_settings
 from coterie.broker.share.dead_letter_queue import DeadLetterQueue, LetterServices
 from coterie.broker.share.hosted_share_partition import HostedSharePartition, ShareStage
 from coterie.broker.share.persister import FENCING, Persister

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import ClientConnection
 from coterie.broker.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, next_epoch
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share.share_fetch import SharePartitionData

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from coterie.broker.process.log_lines import LogLines
+from coterie.broker.process.loggers import LogLines
 from coterie.broker.process.scheduling import Timer
 from coterie.broker.share.hosted_share_partition import HostedSharePartition
 from coterie.broker.share.share_hosting import ShareHosting

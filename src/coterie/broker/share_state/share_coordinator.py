@@ -10,8 +10,7 @@ from typing import Any
 
 from coterie.broker.groups.lost_commits import log_skipped
 from coterie.broker.groups.shard_loading import ShardLoading
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.share_state.state_requests import (

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
 from coterie.log.compaction import clean, plan, swapping

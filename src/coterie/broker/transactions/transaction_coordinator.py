@@ -11,8 +11,7 @@ from typing import Any, Protocol
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.groups.lost_commits import log_skipped
 from coterie.broker.groups.shard_loading import ShardLoading
-from coterie.broker.process.clock import Clock
-from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import TRANSACTION_VERSION, Features
 from coterie.broker.storage.replica_effects import ReplicaEffects

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work, finish
 from coterie.broker.storage.replica_effects import Decided, ReplicaEffects

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from coterie.broker.groups.explanation import GroupSources, end_offset, explained
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import ClientConnection
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC

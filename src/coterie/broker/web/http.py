@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from coterie.broker.clients.telemetry import telemetry_clients
 from coterie.broker.groups.explanation import ShareOffsets, explained, partitions_of, total_lags
 from coterie.broker.process.descriptors import listening_sockets
-from coterie.broker.process.log_lines import LogLines
+from coterie.broker.process.loggers import LogLines
 from coterie.broker.web.handed_groups import journal_records
 from coterie.broker.web.metrics import GroupMetrics, MetricSources
 from coterie.broker.web.share_progress import share_offsets

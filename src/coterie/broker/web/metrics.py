@@ -32,7 +32,7 @@ from prometheus_client.registry import Collector
 
 from coterie.broker.groups.explanation import GroupSources, ShareOffsets, partitions_of
 from coterie.broker.handlers.services import ShareServices
-from coterie.broker.process.log_lines import LogLines
+from coterie.broker.process.loggers import LogLines
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.coordinator.journal.line import JournalLine

@@ -10,9 +10,8 @@ from coterie.authorizer.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, A
 from coterie.broker.clients.acls import Acls, Denial
 from coterie.broker.clients.clients import Clients
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.process.clock import Clock
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.process.scheduling import Clock
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.wire.declaration import Message
 

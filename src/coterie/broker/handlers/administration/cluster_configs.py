@@ -18,8 +18,8 @@ from coterie.broker.handlers.administration.alterations import (
 )
 from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.services import ConfigServices
-from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import each_at_once
 from coterie.broker.settings.kept_configs import ResourceType
 from coterie.controller import nodes
 from coterie.wire.declaration import Message

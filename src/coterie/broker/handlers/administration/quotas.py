@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from coterie.broker.clients.quotas import Component
 from coterie.broker.handlers.administration.cluster_responses import in_turns, refreshed, refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
-from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import each_at_once
 from coterie.quotas import Entity
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

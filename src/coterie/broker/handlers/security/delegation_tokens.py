@@ -12,8 +12,7 @@ from coterie.authentication.delegation_tokens import DelegationToken
 from coterie.authentication.principal import ANONYMOUS, USER, Principal
 from coterie.broker.handlers.administration.cluster_responses import refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

@@ -13,8 +13,7 @@ from coterie.authentication.principal import USER, Principal
 from coterie.authentication.sasl import Authenticated, AuthenticationFailed, Exchange, RefusalToken, step
 from coterie.broker.clients.logins import LONG
 from coterie.broker.handlers.services import Handler, SaslServices
-from coterie.broker.requests.calls import Call, CannotRespond
-from coterie.broker.requests.connection import Authentication
+from coterie.broker.requests.calls import Authentication, Call, CannotRespond
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.wire.declaration import Message

@@ -10,10 +10,9 @@ from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.handlers.administration.cluster_responses import refreshed, refusal_of, responded_by
 from coterie.broker.handlers.services import ClientServices, Handler
-from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
-from coterie.broker.requests.turns import Work
+from coterie.broker.requests.turns import Work, each_at_once
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, short_text
 from coterie.wire.messages.security.alter_user_scram_credentials import (

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.broker.settings.address_counts import HOSTS_WITH_COUNTS
-from coterie.broker.settings.inter_broker_protocol import is_spoken
+from coterie.broker.settings.metadata_versions import is_spoken
 from coterie.broker.settings.setting import BrokerSetting, Update, row
+from coterie.broker.settings.tables.group_table import SHARE_SETTINGS, STREAMS_SETTINGS
 from coterie.broker.settings.tables.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.tables.security_table import PROTOCOLS, SECURITY_SETTINGS
-from coterie.broker.settings.tables.share_table import SHARE_SETTINGS
-from coterie.broker.settings.tables.streams_table import STREAMS_SETTINGS
 from coterie.broker.settings.tables.topic_table import TOPIC_SETTINGS
 from coterie.configuration import (
     BOOLEAN,

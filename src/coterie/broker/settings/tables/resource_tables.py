@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from coterie.broker.process.patterns import BadPattern, matcher
 from coterie.broker.settings.broker_settings import BrokerSettings
-from coterie.broker.settings.share_groups import is_offset_reset
+from coterie.broker.settings.groups import is_offset_reset
 from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
 from coterie.configuration import (
     BOOLEAN,

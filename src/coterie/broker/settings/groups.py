@@ -1,19 +1,21 @@
 """Settings of consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071): the broker's that must fit
-together, and a group's own in their place."""
+together, and a group's own in their place; of a share group also those of its share partitions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, ClassVar
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.broker.settings.tables.broker_table import KAFKA_ASSIGNORS, BrokerConfig
-from coterie.broker.settings.tables.share_table import ShareConfig
-from coterie.broker.settings.tables.streams_table import StreamsConfig
+from coterie.broker.settings.tables.group_table import ShareConfig, StreamsConfig
 from coterie.configuration import SettingError
-from coterie.configuration.value_types import INT, LIST
+from coterie.configuration.value_types import BOOLEAN, INT, LIST
 from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.share.partition import ShareLimits
 
 GroupsConfig = BrokerConfig | ShareConfig | StreamsConfig
 
@@ -21,6 +23,8 @@ GroupsConfig = BrokerConfig | ShareConfig | StreamsConfig
 _OF_COORDINATOR = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 # Those of share groups that the leaders of partitions use.
 _OF_LEADERS = ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks")
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 def server_assignors(names: Iterable[str]) -> dict[str, ServerAssignor]:
@@ -82,8 +86,7 @@ def config_of_group(
         for name in _OF_COORDINATOR:
             text = own.get(f"{protocol}.{name}")
             if text is not None:
-                least, most = _bounds(protocol, settings, name)
-                values[f"group_{protocol}_{name.replace('.', '_')}"] = min(max(INT.parse(text), least), most)
+                values[f"group_{protocol}_{name.replace('.', '_')}"] = _bounded(protocol, settings, name, text)
     return replace(config, **values)
 
 
@@ -102,6 +105,76 @@ def _streams_values(streams: StreamsConfig, own: Mapping[str, str]) -> dict[str,
     return values
 
 
+class ResetKind(Enum):
+    """The words of share.auto.offset.reset."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    BY_DURATION = "by_duration"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """share.auto.offset.reset; ``duration_ms`` before now is where by_duration begins."""
+
+    Kind: ClassVar[type[ResetKind]] = ResetKind
+    kind: ResetKind
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupSettings:
+    """The settings of one group. ``dead_letter_topic``: "" where it has none (KIP-1191)."""
+
+    limits: ShareLimits
+    offset_reset: OffsetReset
+    reads_committed: bool
+    dead_letter_topic: str
+    copies_dead_letters: bool
+
+
+def is_offset_reset(text: str) -> bool:
+    """Whether the text is a value of share.auto.offset.reset."""
+    kind, _, duration = text.partition(":")
+    if kind == ResetKind.BY_DURATION.value:
+        return _DURATION.fullmatch(duration) is not None and duration[-1] not in "PpTt"
+    return text in ("earliest", "latest")
+
+
+def offset_reset(text: str) -> OffsetReset:
+    """Of earliest, latest or by_duration:P…, which was checked when it was set."""
+    kind, _, duration = text.partition(":")
+    match = _DURATION.fullmatch(duration) if duration else None
+    parts = match.groups() if match else ()
+    ms = sum(float(part or 0) * unit for part, unit in zip(parts, _UNITS_MS, strict=False))
+    return OffsetReset(ResetKind(kind), int(ms))
+
+
+def share_group_settings(broker: ShareConfig, own: Mapping[str, str], *, dead_letters: bool) -> ShareGroupSettings:
+    """Of a group with settings of its ``own``, which the broker's bounds may cut (Kafka's GroupConfig.evaluate).
+    ``dead_letters``: whether share.version admits them."""
+    delivery_count_limit, record_lock_duration_ms, max_record_locks = (
+        _value("share", broker, name)
+        if (text := own.get(f"share.{name}")) is None
+        else _bounded("share", broker, name, text)
+        for name in _OF_LEADERS
+    )
+    limits = ShareLimits(
+        delivery_count_limit=delivery_count_limit,
+        max_record_locks=max_record_locks,
+        record_lock_duration_ms=record_lock_duration_ms,
+        renewals=BOOLEAN.parse(own.get("share.renew.acknowledge.enable", "true")),
+        dead_letters=dead_letters and bool(own.get("errors.deadletterqueue.topic.name")),
+    )
+    return ShareGroupSettings(
+        limits,
+        offset_reset(own.get("share.auto.offset.reset", "latest")),
+        own.get("share.isolation.level", "read_uncommitted") == "read_committed",
+        own.get("errors.deadletterqueue.topic.name", ""),
+        BOOLEAN.parse(own.get("errors.deadletterqueue.copy.record.enable", "false")),
+    )
+
+
 def _value(protocol: str, broker: GroupsConfig, name: str) -> int:
     value: int = getattr(broker, f"group_{protocol}_{name.replace('.', '_')}")
     return value
@@ -109,3 +182,8 @@ def _value(protocol: str, broker: GroupsConfig, name: str) -> int:
 
 def _bounds(protocol: str, broker: GroupsConfig, name: str) -> tuple[int, int]:
     return _value(protocol, broker, f"min.{name}"), _value(protocol, broker, f"max.{name}")
+
+
+def _bounded(protocol: str, broker: GroupsConfig, name: str, text: str) -> int:
+    least, most = _bounds(protocol, broker, name)
+    return min(max(INT.parse(text), least), most)
