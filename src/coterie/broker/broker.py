@@ -39,7 +39,7 @@ from coterie.broker.storage.cleaner import Cleaner
 from coterie.broker.storage.disk import DataFolderInUse, DiskFileSystem, FolderLock
 from coterie.broker.storage.flusher import sync_in_thread
 from coterie.broker.storage.identity import FolderOfAnother
-from coterie.broker.storage.kept_files import PRIVATE_FILES
+from coterie.broker.storage.last_run import PRIVATE_FILES
 from coterie.log.files.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.files.findings import UnreadableFile
 from coterie.runtime.receiver import Receiver

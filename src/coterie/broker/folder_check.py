@@ -16,7 +16,7 @@ from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs
 from coterie.broker.storage.disk import DataFolderInUse
 from coterie.broker.storage.identity import read_identity
-from coterie.broker.storage.kept_files import KeptFiles
+from coterie.broker.storage.last_run import KeptFiles
 from coterie.broker.storage.overlay import OverlayFileSystem
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.broker.storage.topics import Topics

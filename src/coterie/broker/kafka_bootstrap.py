@@ -14,9 +14,8 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import FEATURES, SHARE_VERSION, Features
 from coterie.broker.settings.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.broker.storage.identity import read_identity
+from coterie.broker.storage.identity import read_identity, write_topic_id
 from coterie.broker.storage.overlay import OverlayFileSystem
-from coterie.broker.storage.partition_metadata import write_topic_id
 from coterie.broker.storage.topic import Topic
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids

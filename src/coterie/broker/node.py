@@ -32,8 +32,7 @@ from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.metadata_versions import lacks_topic_ids
 from coterie.broker.settings.tables.resource_tables import client_metrics_config
-from coterie.broker.share.archived_records import archived_lines, buried_line
-from coterie.broker.share.dead_letter_queue import LetterServices
+from coterie.broker.share.dead_letter_queue import LetterServices, archived_lines, buried_line
 from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share.share_sessions import SessionKey
 from coterie.broker.share_state.end_offsets import EndOffsets
@@ -41,8 +40,7 @@ from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE_INTERVAL_MS, ShareCoordinator
 from coterie.broker.storage.flusher import Flusher, SyncFiles
 from coterie.broker.storage.identity import identify_alone, identify_member
-from coterie.broker.storage.kept_files import FILE as KEPT_FILES
-from coterie.broker.storage.kept_files import KeptFiles
+from coterie.broker.storage.last_run import KEPT_FILES, KeptFiles
 from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic
 from coterie.broker.storage.topics import Topics

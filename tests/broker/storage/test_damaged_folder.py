@@ -19,7 +19,7 @@ from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.kept_configs import ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.broker.storage.kept_files import PRIVATE_FILES
+from coterie.broker.storage.last_run import PRIVATE_FILES
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids
 from coterie.coordinator.transactions.producer_ids import ProducerIds

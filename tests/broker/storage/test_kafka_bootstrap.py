@@ -13,7 +13,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import STREAMS_VERSION, FeatureUpdate
 from coterie.broker.settings.kept_configs import ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.broker.storage.partition_metadata import read_topic_id
+from coterie.broker.storage.identity import read_topic_id
 from coterie.cli import main
 from coterie.client import Admin
 from coterie.records.batch import batches

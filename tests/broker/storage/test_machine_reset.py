@@ -12,7 +12,7 @@ from coterie.broker import ensemble
 from coterie.broker.broker import Broker
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.storage.machine_reset import FILE, SYNC_FAILED, UNKNOWN, BootFile, present_boot_id
+from coterie.broker.storage.last_run import BOOT_FILE, SYNC_FAILED, UNKNOWN, BootFile, present_boot_id
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 
@@ -102,14 +102,14 @@ def test_what_a_start_keeps_behind_damage(tmp_path: Path, boot_id: str | None, s
     """Of a broker alone. None: the folder names this boot; "": it names none."""
     asyncio.run(produced(tmp_path, stops=stops))
     if boot_id is not None:
-        (tmp_path / FILE).write_text(boot_id) if boot_id else (tmp_path / FILE).unlink()
+        (tmp_path / BOOT_FILE).write_text(boot_id) if boot_id else (tmp_path / BOOT_FILE).unlink()
     path = tmp_path / "t-0" / "00000000000000000000.log"
     data = bytearray(path.read_bytes())
     size = len(data) // 10
     data[size * DAMAGED + 30 : size * (DAMAGED + 1)] = bytes(size - 30)
     path.write_bytes(data)
     assert asyncio.run(end_offset_of_the_next(tmp_path)) == batches
-    assert (tmp_path / FILE).read_text() == present_boot_id()
+    assert (tmp_path / BOOT_FILE).read_text() == present_boot_id()
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -132,16 +132,16 @@ def test_a_folder_whose_fsync_failed_while_its_broker_registered(
         return "c" * 22
 
     asyncio.run(story())
-    assert ((tmp_path / FILE).read_bytes() == SYNC_FAILED) is fails
+    assert ((tmp_path / BOOT_FILE).read_bytes() == SYNC_FAILED) is fails
 
 
 async def test_a_folder_whose_fsync_failed_names_no_boot(tmp_path: Path) -> None:
     broker = Broker(data=tmp_path)
     await broker.start("127.0.0.1", 0)
-    assert (tmp_path / FILE).exists()
+    assert (tmp_path / BOOT_FILE).exists()
     broker._disk_failed(OSError(errno.EIO, "I/O error"))
     await broker.stop()
-    assert (tmp_path / FILE).read_bytes() == SYNC_FAILED
+    assert (tmp_path / BOOT_FILE).read_bytes() == SYNC_FAILED
 
 
 def test_after_a_failed_sync_the_logs_are_not_trusted_until_they_are_written_again() -> None:

@@ -23,7 +23,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.groups.explanation import Progress
 from coterie.broker.process.loggers import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.web import handed_groups, share_progress
+from coterie.broker.web import handed_groups
 from coterie.broker.web.http import HttpServer
 from coterie.client import (
     AcknowledgeType,
@@ -136,7 +136,7 @@ async def test_a_share_group_without_its_coordinator_has_no_lag(
     broker: Broker, server: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page waits for the share coordinator for a while, not for ever."""
-    monkeypatch.setattr(share_progress, "WAIT_S", 0.05)
+    monkeypatch.setattr("coterie.broker.web.http.SHARE_OFFSETS_WAIT_S", 0.05)
     async with Admin({"bootstrap.servers": server}) as admin:
         await admin.create_topic("t", 1)
         await admin.alter_share_group_offsets("jobs", {("t", 0): 1})

@@ -1,7 +1,10 @@
-"""Whose a data folder is, in Kafka's meta.properties: the cluster's id, and in a cluster the broker's."""
+"""Whose a data folder is, in Kafka's meta.properties: the cluster's id, and in a cluster the broker's; and of which topic the
+log of a partition is, in the file `partition.metadata` beside it (KIP-516)."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable
 
 from coterie.broker.settings import SettingError, read_properties
@@ -13,6 +16,9 @@ FILE = "meta.properties"
 _REMEDY = "restore it from a backup, or move it away to get a new cluster id"
 # version -> the properties that Kafka requires; before 0.10.1 there was no cluster.id
 _REQUIRED = {"0": ("broker.id",), "1": ("cluster.id", "node.id")}
+_TOPIC_ID_FILE = "partition.metadata"
+_ID_BYTES = 16
+_TOPIC_ID_REMEDY = "restore it from a backup, or remove it"
 
 
 class FolderOfAnother(RuntimeError):
@@ -80,3 +86,25 @@ def identify_member(fs: FileSystem, broker_id: int, cluster_id: str) -> None:
 def _write(fs: FileSystem, properties: dict[str, str]) -> None:
     text = "".join(f"{name}={value}\n" for name, value in properties.items())
     fs.write_file(FILE, checked_files.to_lines(text))
+
+
+def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
+    """None where there is no such file. Raises UnreadableFile, OSError."""
+    path = f"{directory}/{_TOPIC_ID_FILE}"
+    if not fs.exists(path):
+        return None
+    text = fs.read_file(path).decode(errors="replace")
+    lines = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    try:
+        topic_id = base64.urlsafe_b64decode(lines.get("topic_id", "").strip() + "==")
+    except (binascii.Error, ValueError) as error:
+        raise UnreadableFile(path, "its topic id is damaged", _TOPIC_ID_REMEDY) from error
+    if len(topic_id) != _ID_BYTES or lines.get("version", "").strip() != "0":
+        raise UnreadableFile(path, "it does not hold version 0 and the id of a topic", _TOPIC_ID_REMEDY)
+    return topic_id
+
+
+def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:
+    """Raises OSError."""
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    fs.write_file(f"{directory}/{_TOPIC_ID_FILE}", f"version: 0\ntopic_id: {text}".encode())

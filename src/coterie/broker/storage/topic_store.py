@@ -18,8 +18,8 @@ from typing import Any
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.checkpoints import FILE as CHECKPOINT
 from coterie.broker.storage.checkpoints import HIGH_WATERMARKS, LogCheckpoints
-from coterie.broker.storage.machine_reset import BootFile
-from coterie.broker.storage.partition_metadata import read_topic_id, write_topic_id
+from coterie.broker.storage.identity import read_topic_id, write_topic_id
+from coterie.broker.storage.last_run import BootFile
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, Topic, internal_configs
 from coterie.log.config import LogConfig
 from coterie.log.evidence import reached

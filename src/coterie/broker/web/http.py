@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -19,22 +22,30 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from coterie.broker.clients.telemetry import telemetry_clients
-from coterie.broker.groups.explanation import ShareOffsets, explained, partitions_of, total_lags
+from coterie.broker.groups.explanation import ShareOffset, ShareOffsets, explained, partitions_of, total_lags
+from coterie.broker.handlers.coordinators.share_groups import describe_offsets
+from coterie.broker.handlers.services import ShareServices
 from coterie.broker.process.descriptors import listening_sockets
 from coterie.broker.process.loggers import LogLines
 from coterie.broker.web.handed_groups import journal_records
 from coterie.broker.web.metrics import GroupMetrics, MetricSources
-from coterie.broker.web.share_progress import share_offsets
 from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.share.state import ShareGroup
+from coterie.coordinator.share_state.state import NO_OFFSET
 from coterie.coordinator.views.description import list_group
 from coterie.runtime.http_guard import HttpGuard, error_response
 from coterie.wire.errors import Refusal
+from coterie.wire.messages.share.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponseGroup,
+)
 
 if TYPE_CHECKING:
     import ssl
 
 logger = logging.getLogger(__name__)
 
+SHARE_OFFSETS_WAIT_S = 2.0  # then a page has what there is
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
 
 
@@ -92,7 +103,7 @@ class HttpServer:
 
     async def _groups(self, request: web.Request) -> web.Response:
         now_ms = self._broker.clock.now_ms()
-        shared = await share_offsets(self._broker, self._broker.groups.loaded_groups())
+        shared = await _share_offsets(self._broker, self._broker.groups.loaded_groups())
         rows = [self._row(group, now_ms, shared) for group in self._broker.groups.loaded_groups()]
         return web.json_response(sorted(rows, key=lambda g: str(g["group"])))
 
@@ -117,7 +128,7 @@ class HttpServer:
             return error_response(503, refusal.message or refusal.code.name)
         if group is None:
             return error_response(404, f"there is no group {name}")
-        shared = await share_offsets(self._broker, [group])
+        shared = await _share_offsets(self._broker, [group])
         return web.json_response(explained(self._broker, group, shared.get(name, {})))
 
     async def _history(self, request: web.Request) -> web.Response:
@@ -130,7 +141,7 @@ class HttpServer:
         return web.json_response(telemetry_clients(self._broker.clients.telemetry, self._broker.clock.now_ms()))
 
     async def _metrics_text(self, request: web.Request) -> web.Response:
-        shared = await share_offsets(self._broker, self._broker.groups.loaded_groups())
+        shared = await _share_offsets(self._broker, self._broker.groups.loaded_groups())
         return web.Response(body=self._metrics.text(shared), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
@@ -154,3 +165,30 @@ def _protocol_logger(log_lines: LogLines) -> logging.Logger:
     made = logging.Logger(f"{__name__}.protocol")
     made.addHandler(_ProtocolLines(log_lines))
     return made
+
+
+async def _share_offsets(broker: ShareServices, groups: Iterable[AnyGroup]) -> dict[str, ShareOffsets]:
+    """Where each share group among ``groups`` is in its partitions, by its id. Share coordinators, here or on other brokers,
+    have it, so a page waits; a group whose coordinator does not respond in time is left out."""
+    offsets: dict[str, ShareOffsets] = {}
+    everything = asyncio.Event()
+    waiting = {group.group_id for group in groups if isinstance(group, ShareGroup)}
+
+    def described(group_id: str, response: DescribeShareGroupOffsetsResponseGroup) -> None:
+        offsets[group_id] = {
+            (topic.topic_name, row.partition_index): ShareOffset(row.start_offset, None if row.lag < 0 else row.lag)
+            for topic in response.topics
+            for row in topic.partitions
+            if not row.error_code and row.start_offset != NO_OFFSET
+        }
+        waiting.discard(group_id)
+        if not waiting:
+            everything.set()
+
+    for group_id in sorted(waiting):
+        describe_offsets(broker, DescribeShareGroupOffsetsRequestGroup(group_id, None), partial(described, group_id))
+    if waiting:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHARE_OFFSETS_WAIT_S):
+                await everything.wait()
+    return dict(offsets)

@@ -16,7 +16,7 @@ from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.machine_reset import BootFile
+from coterie.broker.storage.last_run import BootFile
 from coterie.broker.storage.topics import Topics
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import FileSystem, MemoryFileSystem
