@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.option_values import IntegerRange, NumberRange
 
 
 @given(st.text() | st.integers().map(str) | st.floats().map(str))

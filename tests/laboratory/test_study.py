@@ -12,8 +12,7 @@ import pytest
 from click import UsageError
 
 from coterie.cli import main
-from coterie.cli.lab.study import REAL, RESULTS, simulated_again, write_page
-from coterie.cli.lab.study_rows import RowFile
+from coterie.cli.lab.study import REAL, RESULTS, RowFile, simulated_again, write_page
 from coterie.console import study_answers
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.study_page import TITLES, RealPoint

@@ -14,7 +14,7 @@ import trustme
 from click.testing import CliRunner
 
 from coterie.cli import main
-from coterie.cli.parts.page_access import PageAccess
+from coterie.cli.parts.listening import PageAccess
 from coterie.client import Admin
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.journal.line import JournalLine

@@ -17,13 +17,14 @@ from coterie.cli.broker_pages import HttpPages, http_pages, serve_http
 from coterie.cli.parts.invocation import FILE, run_until_stopped, settings_option
 from coterie.cli.parts.listening import (
     DEFAULT_LISTEN,
+    PageAccess,
     address_of,
     bind_trouble,
     insecure_option,
+    page_access_options,
     resolves_to_loopback,
 )
-from coterie.cli.parts.page_access import PageAccess, page_access_options
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.runtime.interruption import INTERRUPTED
 from coterie.text.addresses import format_address

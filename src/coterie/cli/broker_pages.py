@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from coterie.cli.parts.listening import address_of, bind_trouble, resolves_to_loopback, warn_of_exposure
-from coterie.cli.parts.page_access import PageAccess
+from coterie.cli.parts.listening import PageAccess, address_of, bind_trouble, resolves_to_loopback, warn_of_exposure
 from coterie.console.terminal import write_line
 from coterie.text.addresses import format_address
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.invocation import json_option, progress_bar
-from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.option_values import IntegerRange, NumberRange
 from coterie.console.terminal import write_json, write_line, write_table
 from coterie.text.quantity import quantity
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.cli.parts.exit_codes import end_with
 from coterie.cli.parts.invocation import broker_option, json_option, run, show
-from coterie.cli.parts.partial_results import end_with
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity, span
 

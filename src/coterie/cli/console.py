@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
-from coterie.cli.parts.listening import address_of, bind_trouble
-from coterie.cli.parts.page_access import PageAccess, page_access_options
+from coterie.cli.parts.listening import PageAccess, address_of, bind_trouble, page_access_options
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.groups.share_consumption import ACKNOWLEDGE, read_shared, require_alone
 from coterie.cli.groups.zookeeper import read_streams, zookeeper_option
-from coterie.cli.parts.completion import complete_groups, complete_topics
 from coterie.cli.parts.invocation import (
     COMMAND_CONFIG,
     broker_option,
@@ -22,13 +20,14 @@ from coterie.cli.parts.invocation import (
     sentences,
     settings_option,
 )
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange, complete_groups, complete_topics
 from coterie.console.terminal import OutputFailed, is_terminal, write_bytes, write_json, write_line, write_value
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import ConsumedRecord
     from coterie.client import Consumer, Record, ShareRecord, TopicPartition
 
+ACKNOWLEDGE = ("accept", "release", "reject")
 JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms
 LOOK_AGAIN_S = 0.5
 POLL_MS, AT_ONCE = 200, 5_000  # records of a poll, where each is written by itself
@@ -82,9 +81,10 @@ def consume(
     in a pipe or file the bytes as they are."""
     if share is not None:
         others = {"--group": group, "--instance-id": instance_id, "--zookeeper": zookeeper, "--streams": streams}
-        require_alone({**others, "--from-beginning": from_beginning})
+        _require_alone({**others, "--from-beginning": from_beginning})
         shared = client | {"group.id": share} | settings
-        _read_shared(shared, topic, acknowledge or "accept", (max_messages, timeout_ms), as_json)
+        how = acknowledge or "accept"
+        run_until_stopped(lambda stop: _read_shared(stop, shared, topic, how, max_messages, timeout_ms, as_json))
         return
     if acknowledge is not None:
         raise click.UsageError("--acknowledge goes with --share.")
@@ -121,15 +121,6 @@ def consume(
     if instance_id is not None and given["group.id"] is None:
         raise click.UsageError("--instance-id goes with --group.")
     run_until_stopped(lambda stop: _read(stop, given, topic, max_messages, timeout_ms, as_json))
-
-
-def _read_shared(
-    settings: dict[str, Any], topic: str, acknowledge: str, limits: tuple[int | None, int | None], as_json: bool
-) -> None:
-    def write(record: ShareRecord) -> None:
-        _write(record, as_json)
-
-    run_until_stopped(lambda stop: read_shared(stop, settings, topic, acknowledge, *limits, write))
 
 
 async def _read(
@@ -204,6 +195,53 @@ async def _assign(
                 async with asyncio.timeout(LOOK_AGAIN_S):
                     await stop.wait()
     return False
+
+
+async def _read_shared(
+    stop: asyncio.Event,
+    settings: dict[str, Any],
+    topic: str,
+    acknowledge: str,
+    limit: int | None,
+    timeout_ms: int | None,
+    as_json: bool,
+) -> None:
+    """Records until the limit, the time without one or the end; the ones that are not written are released."""
+    from coterie.client import AcknowledgeType, ShareConsumer
+
+    kind = AcknowledgeType[acknowledge.upper()]
+    shown, last = 0, time.monotonic()
+    async with ShareConsumer({**settings, "share.acknowledgement.mode": "explicit"}) as consumer:
+        consumer.subscribe([topic])
+        notice_s: float | None = last + JOIN_NOTICE_S
+        while not stop.is_set() and (limit is None or shown < limit):
+            polled = await consumer.poll(POLL_MS)
+            records = [record for partition in polled.values() for record in partition]
+            for record in records:
+                if limit is None or shown < limit:
+                    _write(record, as_json)
+                    shown += 1
+                    consumer.acknowledge(record, kind)
+                else:
+                    consumer.acknowledge(record, AcknowledgeType.RELEASE)
+            last = time.monotonic() if records else last
+            if consumer.assignment():
+                notice_s = None
+            elif notice_s is not None and time.monotonic() > notice_s:
+                notice_s = None
+                write_line(f"waiting for partitions of {topic} from share group {settings['group.id']}", err=True)
+            if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
+                break
+        for where, error in (await consumer.commit()).items():
+            if error is not None:
+                write_line(f"records of {where.topic}-{where.partition} will be delivered again: {error}", err=True)
+
+
+def _require_alone(context: dict[str, object]) -> None:
+    """Raises UsageError for options of `coterie consume` that a share group has no use for."""
+    given = [name for name, value in context.items() if value]
+    if given:
+        raise click.UsageError(f"{given[0]} does not go with --share.")
 
 
 def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.invocation import FILE, run
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
 from coterie.text.quantity import quantity

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.parts.completion import complete_groups
 from coterie.cli.parts.invocation import FILE, broker_option, json_option, run_until_stopped
-from coterie.cli.parts.listening import address_of, bind_trouble, insecure_option, warn_of_exposure
-from coterie.cli.parts.page_access import PageAccess, page_access_options
-from coterie.cli.parts.ranges import NumberRange
+from coterie.cli.parts.listening import (
+    PageAccess,
+    address_of,
+    bind_trouble,
+    insecure_option,
+    page_access_options,
+    warn_of_exposure,
+)
+from coterie.cli.parts.option_values import NumberRange, complete_groups
 from coterie.console.terminal import write_json, write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address

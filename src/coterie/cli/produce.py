@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from coterie.cli.parts.completion import complete_topics
 from coterie.cli.parts.invocation import broker_option, json_option, run, settings_option
+from coterie.cli.parts.option_values import complete_topics
 from coterie.console.terminal import write_json, write_line
 from coterie.records.compiled import split_lines
 from coterie.text.quantity import quantity

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 
 from coterie.cli import main
-from coterie.cli.topics.reassignment_plan import plan_document, plan_of, plan_over
+from coterie.cli.topics.topic_replicas import plan_document, plan_of, plan_over
 from coterie.client import TopicPartition
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import LocalBroker

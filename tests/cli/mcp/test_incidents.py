@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli.mcp.brevity import MOST_CHARACTERS
-from coterie.cli.mcp.tools import ToolSource, call_tool
+from coterie.cli.mcp.tools import MOST_CHARACTERS, ToolSource, call_tool
 from coterie.observer.journal_sinks import FolderJournal
 from coterie.testing import ErrorCode, simulate
 from tests.cli.mcp.incidents import AGENT, INCIDENTS, Incident

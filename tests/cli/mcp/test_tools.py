@@ -12,9 +12,8 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from coterie.cli.mcp.brevity import MOST_CHARACTERS, text_of
 from coterie.cli.mcp.server import make_server
-from coterie.cli.mcp.tools import TOOLS, ToolSource, call_tool
+from coterie.cli.mcp.tools import MOST_CHARACTERS, TOOLS, ToolSource, call_tool, text_of
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.journal_sinks import FolderJournal
 from coterie.testing import LocalBroker, simulate

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.cli.groups.journal_reading import read_journal
-from coterie.cli.parts.json_documents import GroupEvent
+from coterie.cli.parts.json_groups import GroupEvent
 from coterie.client.blocking import BlockingConsumer
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.testing import LocalBroker

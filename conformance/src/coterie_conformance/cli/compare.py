@@ -14,7 +14,7 @@ import click
 
 from coterie.certify.question import API_BY_NAME
 from coterie.cli.parts.invocation import json_option, was_given
-from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.option_values import IntegerRange, NumberRange
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.cluster_clients import CLIENT_NAMES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.parts.ranges import NumberRange
+from coterie.cli.parts.option_values import NumberRange
 from coterie.console.terminal import write_line, write_lines
 from coterie.runtime.extras import is_installed
 from coterie.text.quantity import quantity

@@ -15,7 +15,7 @@ import click
 
 from coterie.cli.parts.cores import GC_THRESHOLD, over_cores
 from coterie.cli.parts.invocation import done, json_option, progress_bar
-from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.option_values import IntegerRange, NumberRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from coterie.cli.parts.invocation import json_option
-from coterie.cli.parts.ranges import NumberRange
+from coterie.cli.parts.option_values import NumberRange
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.seed_results import Result

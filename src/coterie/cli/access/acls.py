@@ -20,12 +20,12 @@ from coterie.authorizer.acls import (
 )
 from coterie.authorizer.authorizer import Authorizer, is_network
 from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.exit_codes import end_with
 from coterie.cli.parts.invocation import broker_option, json_option, run, show
-from coterie.cli.parts.partial_results import end_with
 from coterie.console.terminal import write_line
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_access import AccessRuling, AclRow
+    from coterie.cli.parts.json_documents import AccessRuling, AclRow
     from coterie.client.errors import KafkaError
 
 F = TypeVar("F", bound=Callable[..., Any])

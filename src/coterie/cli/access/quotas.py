@@ -11,7 +11,7 @@ from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.invocation import broker_option, done, json_option, run, settings_option, show
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_access import QuotaRow
+    from coterie.cli.parts.json_documents import QuotaRow
     from coterie.client.types import ClientQuotaEntity
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -12,9 +12,9 @@ import click
 
 from coterie.cli.cluster.cluster_description import describe_cluster, until_known
 from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.exit_codes import end_with
 from coterie.cli.parts.invocation import broker_option, json_option, run, run_until_stopped, settings_option, show
-from coterie.cli.parts.partial_results import end_with
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.runtime.interruption import INTERRUPTED
 from coterie.text.quantity import quantity

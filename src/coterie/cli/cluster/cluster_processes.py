@@ -4,7 +4,7 @@ DIR/cluster.json    their ports and pids, and the brokers' settings
 DIR/zookeeper/      ZooKeeper's data and log
 DIR/broker-1/       a broker's data folder
 DIR/broker-1.log    what it wrote
-of a secure one     `cluster_secrets`
+of a secure one     `ClusterSecrets`
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -23,11 +24,20 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from coterie.cli.cluster.cluster_secrets import PROTOCOL, ClusterSecrets
+from coterie.authentication.mechanisms import credential_of, salted
+from coterie.authentication.sasl import MIN_ITERATIONS
+from coterie.broker.clients.users_file import line_of
+from coterie.broker.settings import read_properties
+from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
+from coterie.testing.security.certificates import AUTHORITY, KEYS, make_certificates, write_secret
 from coterie.text.addresses import format_address
 
+PROTOCOL, MECHANISM = "SASL_SSL", "SCRAM-SHA-512"
+BROKERS_USER, ADMINISTRATOR = "broker", "admin"
+_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_ADDRESS = "bootstrap.servers"
 HOST = "127.0.0.1"
 READY = "listening on"
 ANY_PORTS = range(20_000, 30_000)
@@ -35,6 +45,76 @@ LAST_PORT = 65_535
 START_S, STOP_S, LOOK_S = 120.0, 120.0, 0.05  # fsyncs may take long on a busy disk
 TICK_MS = 1_000  # sessions of 2 to 20 s
 _STATE = "cluster.json"
+
+
+class ClusterSecrets:
+    """Of the cluster in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "secrets"
+        self.client_properties = folder / "client.properties"
+        self.broker_properties = self._folder / "broker.properties"
+
+    def make(self) -> None:
+        """Makes what is missing. Raises ExtraMissing, OSError."""
+        if self.client_properties.exists():
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_certificates(self._folder, "coterie cluster start --secure")
+        passwords = {user: secrets.token_urlsafe(24) for user in (BROKERS_USER, ADMINISTRATOR)}
+        lines = [_users_line(user, password) for user, password in passwords.items()]
+        write_secret(self._folder / "users", "".join(f"{line}\n" for line in lines).encode())
+        login = f"listener.name.{PROTOCOL.lower()}.{MECHANISM.lower()}.sasl.jaas.config"
+        of_brokers = {
+            "security.inter.broker.protocol": PROTOCOL,
+            "sasl.mechanism.inter.broker.protocol": MECHANISM,
+            "sasl.enabled.mechanisms": MECHANISM,
+            "coterie.sasl.users.file": str(self._folder / "users"),
+            login: _login(BROKERS_USER, passwords[BROKERS_USER]),
+            "ssl.keystore.location": str(self._folder / KEYS),
+            "ssl.truststore.location": str(self._folder / AUTHORITY),
+            "authorizer.class.name": KAFKA_AUTHORIZERS[1],
+            "super.users": f"User:{BROKERS_USER};User:{ADMINISTRATOR}",
+            "zookeeper.set.acl": "true",
+            "coterie.zookeeper.digest": f"{BROKERS_USER}:{secrets.token_urlsafe(24)}",
+        }
+        _write(self.broker_properties, of_brokers)
+        of_administrators = {
+            "security.protocol": PROTOCOL,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self._folder / AUTHORITY),
+            "sasl.mechanism": MECHANISM,
+            "sasl.jaas.config": _login(ADMINISTRATOR, passwords[ADMINISTRATOR]),
+        }
+        _write(self.client_properties, of_administrators)
+
+    def client_settings(self) -> dict[str, str]:
+        """Of an administrator, without the address. Raises OSError."""
+        settings = read_properties(self.client_properties.read_text("latin-1"))
+        return {name: value for name, value in settings.items() if name != _ADDRESS}
+
+    def addressed(self, bootstrap_servers: str) -> None:
+        """Writes the address into client.properties. Raises OSError."""
+        _write(self.client_properties, {_ADDRESS: bootstrap_servers} | self.client_settings())
+
+
+def _users_line(user: str, password: str) -> str:
+    salt = secrets.token_bytes(16)
+    derived = salted(MECHANISM, password, salt, MIN_ITERATIONS)
+    return line_of(user, MECHANISM, credential_of(MECHANISM, derived, salt, MIN_ITERATIONS))
+
+
+def _login(user: str, password: str) -> str:
+    return f'{_LOGIN_MODULE} required username="{user}" password="{password}";'
+
+
+def _write(path: Path, settings: dict[str, str]) -> None:
+    write_secret(path, "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()).encode("latin-1"))
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads it: a path may have a backslash, and characters beyond Latin-1."""
+    return value.replace("\\", "\\\\").encode("latin-1", "backslashreplace").decode("latin-1").replace("\\x", "\\u00")
 
 
 class ClusterTrouble(RuntimeError):

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from coterie.cli.clients import value_text
-from coterie.cli.parts.completion import complete_groups
 from coterie.cli.parts.invocation import broker_option, journal_option, json_option, run, run_until_stopped
-from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.option_values import IntegerRange, NumberRange, complete_groups
 from coterie.console.terminal import (
     drawing_console,
     is_terminal,

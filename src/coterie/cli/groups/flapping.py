@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.groups.journal_reading import has_journal, journal_lines, time_text
-from coterie.cli.parts.completion import complete_groups
+from coterie.cli.parts.exit_codes import end_with
 from coterie.cli.parts.invocation import broker_option, journal_option, json_option, run, run_until_stopped, show
-from coterie.cli.parts.partial_results import end_with
-from coterie.cli.parts.ranges import Duration, IntegerRange
+from coterie.cli.parts.option_values import Duration, IntegerRange, complete_groups
 from coterie.coordinator.journal.line import CAUSES
 from coterie.machines.ownership import unowned_text
 

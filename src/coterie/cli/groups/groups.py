@@ -13,22 +13,20 @@ from coterie.cli.groups.flapping import flapping
 from coterie.cli.groups.group_description import describe_group
 from coterie.cli.groups.group_description import list_groups as rows_of_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, read_journal, time_text
-from coterie.cli.groups.offset_deletion import delete_offsets
-from coterie.cli.groups.offset_reset import reset
+from coterie.cli.groups.offset_changes import delete_offsets, reset
 from coterie.cli.groups.predict import predict
 from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.cli.parts.commands import CommandGroup
-from coterie.cli.parts.completion import complete_groups
+from coterie.cli.parts.exit_codes import end_with
 from coterie.cli.parts.invocation import broker_option, done, journal_option, json_option, run, sentences, show
-from coterie.cli.parts.partial_results import end_with
+from coterie.cli.parts.option_values import complete_groups
 from coterie.console.terminal import write_finding, write_line, write_lines
 from coterie.machines.ownership import unowned_text
 from coterie.text.lag import lag_text
 from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_documents import GroupEvent
-    from coterie.cli.parts.json_groups import DescribedMember, GroupDocument, GroupRow
+    from coterie.cli.parts.json_groups import DescribedMember, GroupDocument, GroupEvent, GroupRow
     from coterie.client import Advice, KafkaError
 
 

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coterie.cli.parts.json_documents import GroupEvent
+    from coterie.cli.parts.json_groups import GroupEvent
     from coterie.client import Consumer, Record, TopicPartition
     from coterie.coordinator.journal.line import JournalLine
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.parts.completion import complete_groups
 from coterie.cli.parts.invocation import broker_option, json_option, progress_bar, run
-from coterie.cli.parts.ranges import Duration, IntegerRange
+from coterie.cli.parts.option_values import Duration, IntegerRange, complete_groups
 from coterie.console.terminal import write_json, write_line, write_table
 from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_documents import PredictedDeploy
+    from coterie.cli.parts.json_groups import PredictedDeploy
     from coterie.laboratory.prediction import CostSpread, Deploy, Prediction
     from coterie.observer.deploys import PredictableGroup
 

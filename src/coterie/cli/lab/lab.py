@@ -10,7 +10,7 @@ from coterie.assignors import ASSIGNORS
 from coterie.cli.lab.study import study
 from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.invocation import json_option, show
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange
 
 
 @click.group(

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 import click
@@ -16,7 +18,6 @@ from coterie.cli.groups.explainer import Explainer
 from coterie.cli.groups.group_description import describe_group, list_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, has_journal, journal_lines
 from coterie.cli.groups.predict import predictable_group
-from coterie.cli.mcp.brevity import Document, text_of
 from coterie.client import KafkaError
 from coterie.client.errors import ConfigError
 from coterie.client.lint.lint import CHANGES
@@ -28,10 +29,54 @@ from coterie.observer.group_facts import linted
 from coterie.text.lag import total_lag
 from coterie.wire.errors import ErrorCode
 
+Document = dict[str, Any]
+MOST_TEXT = 300  # characters of one value: a client id may have 32,767
+MOST_CHARACTERS = 12_000  # of a whole response: some 4,000 tokens
+ABSENT: tuple[Any, ...] = (None, "", [], (), {})
 CAUSES_SHOWN, RECENT = 5, 3
 LONGEST_S = 120.0
 PREDICTED_SEEDS = 3
 NO_JOURNAL = "no journal: from what __consumer_offsets still has; causes are inferred"
+GROUP = {"type": "string", "minLength": 1, "description": "The id of the consumer group."}
+MOST = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 100,
+    "default": 15,
+    "description": "The items of each list; left_off has how many more there are.",
+}
+
+
+def text_of(document: Document, most: int) -> str:
+    """The document in JSON: of each list the first ``most`` items, fewer where it would still be too long; ``left_off`` has how
+    many more there are."""
+    while True:
+        text = json.dumps(_cut(document, most), separators=(",", ":"), ensure_ascii=False)
+        if len(text) <= MOST_CHARACTERS or not most:
+            return text
+        most //= 2
+
+
+def _cut(document: Document, most: int) -> Document:
+    brief = {name: _brief(value[:most] if isinstance(value, list) else value) for name, value in document.items()}
+    left_off = {
+        name: len(value) - most for name, value in document.items() if isinstance(value, list) and len(value) > most
+    }
+    present = {name: value for name, value in brief.items() if value == [] or value not in ABSENT}
+    return present | ({"left_off": left_off} if left_off else {})
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, dict):
+        brief = {name: _brief(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in brief.items() if inner not in ABSENT}
+    if isinstance(value, list | tuple):
+        return [_brief(inner) for inner in value[:MOST_TEXT]]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str) and len(value) > MOST_TEXT:
+        return value[:MOST_TEXT] + "…"
+    return value
 
 
 class ToolSource(NamedTuple):
@@ -67,7 +112,7 @@ class ToolResult(NamedTuple):
 
 
 async def call_tool(source: ToolSource, name: str, arguments: dict[str, Any]) -> ToolResult:
-    """The result of a tool, in at most so many characters as `brevity` has it."""
+    """The result of a tool, of at most `MOST_CHARACTERS`."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -224,14 +269,6 @@ def _spread(spread: CostSpread) -> list[float]:
     return [round(value, 1) for value in (spread.mean, spread.lowest, spread.highest)]
 
 
-GROUP = {"type": "string", "minLength": 1, "description": "The id of the consumer group."}
-MOST = {
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 100,
-    "default": 15,
-    "description": "The items of each list; left_off has how many more there are.",
-}
 TOOLS = {
     tool.name: tool
     for tool in (

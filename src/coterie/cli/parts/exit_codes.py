@@ -14,17 +14,19 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
 
-from coterie.console.terminal import OutputFailed, write_lines, write_text
+from coterie.console.terminal import OutputFailed, write_line, write_lines, write_text
 from coterie.runtime.interruption import INTERRUPTED, ending, interrupted
 from coterie.text.hidden import visible
 
 READER_GONE = 141
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+MOST_LINES = 20
+LEADER_MS = 2_000  # for offsets: a dead leader does not return them
 
 
 def exit_code(work: Callable[[], Any]) -> int:
@@ -117,3 +119,14 @@ def _discard(stream: Any) -> None:
         os.dup2(null, stream.fileno())
         os.close(null)
         stream.flush()
+
+
+def end_with(failures: Iterable[Exception | str]) -> None:
+    """Writes the sentences to standard error, and exits with 1 where there are any."""
+    sentences = list(dict.fromkeys(map(str, failures)))
+    for sentence in sentences[:MOST_LINES]:
+        write_line(f"Error: {sentence}", err=True)
+    if len(sentences) > MOST_LINES:
+        write_line(f"Error: and {len(sentences) - MOST_LINES} more", err=True)
+    if sentences:
+        sys.exit(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-from coterie.cli.parts.json_access import AccessRuling, AclRow, AlteredQuotas, QuotaRow, ScramUserRow
 from coterie.cli.parts.json_figures import (
     CertificateFigures,
     ClientStoryRow,
@@ -21,69 +20,66 @@ from coterie.cli.parts.json_figures import (
     StreamedTable,
     WhatIf,
 )
-from coterie.cli.parts.json_groups import GroupDocument, GroupRow
-from coterie.text.phrase import Phrase
+from coterie.cli.parts.json_groups import (
+    DeletedOffset,
+    GroupDocument,
+    GroupEvent,
+    GroupRow,
+    MovedPartition,
+    PredictedDeploy,
+    ResetOffset,
+)
+
+ROWS_OF_TABLES = "The number of rows of each table."
 
 
-class JournalCause(TypedDict):
-    """One cause of an event: ``kind`` is one of the journal's causes, ``reason`` the client's own words (KIP-800). Of `coterie
-    observe` also ``evidence``, "observed", "inferred" or "unknown", and the ``rule`` of an inferred one."""
+class AclRow(TypedDict):
+    """An ACL, in Kafka's words: ``permission`` ALLOW or DENY, ``resource`` its type, ``pattern`` LITERAL or PREFIXED."""
 
-    kind: str
-    member_id: NotRequired[str]
-    client_id: NotRequired[str]
-    group_instance_id: NotRequired[str]
-    reason: NotRequired[str]
-    evidence: NotRequired[str]
-    rule: NotRequired[str]
+    permission: str
+    principal: str
+    operation: str
+    resource: str
+    name: str
+    pattern: str
+    host: str
 
 
-# A functional TypedDict: `from` is a keyword of Python.
-MovedPartition = TypedDict("MovedPartition", {"topic": str, "partition": int, "from": str | None, "to": str | None})
+class AccessRuling(TypedDict):
+    """``reason``: super_user, denied, allowed, no_acl or no_allowing_acl; ``acl``: the one that decides, if one does."""
+
+    allowed: bool
+    reason: str
+    acl: AclRow | None
+
+
+class QuotaRow(TypedDict):
+    """``entity``: user, client-id or ip, or two of them, and the name of each; null is the default of all."""
+
+    entity: dict[str, str | None]
+    quota: str
+    value: float
+
+
+class AlteredQuotas(TypedDict):
+    """``quotas``: the values that were set; null where one was removed."""
+
+    entity: dict[str, str | None]
+    quotas: dict[str, float | None]
+
+
+class ScramUserRow(TypedDict):
+    """A user's login by one mechanism."""
+
+    user: str
+    mechanism: str
+    iterations: int
+
+
 MovedPartition.__doc__ = "A partition whose owner changed: the member ids before and after, null for none."
 
 
-class GroupEvent(TypedDict):
-    """A line of a group's journal, and ``why``, its causes in words. A field without a value is left out."""
-
-    time_ms: int
-    group: str
-    generation: int
-    event: str
-    state_from: str
-    state_to: str
-    causes: NotRequired[list[JournalCause]]
-    leader: NotRequired[str]
-    protocol: NotRequired[str]
-    members: NotRequired[int]
-    member: NotRequired[str]
-    member_epoch: NotRequired[int]
-    join_ms: NotRequired[int]
-    sync_ms: NotRequired[int]
-    moved: NotRequired[list[MovedPartition]]
-    moved_count: NotRequired[int]
-    unowned_count: NotRequired[int]
-    unowned_ms: NotRequired[int]
-    undetected_ms: NotRequired[int]
-    coordinator: NotRequired[int]
-    coordinator_from: NotRequired[int]
-    coordinator_epoch: NotRequired[int]
-    loaded_groups: NotRequired[int]
-    load_ms: NotRequired[int]
-    owners: NotRequired[dict[str, dict[str, list[int]]]]
-    why: str
-
-
-ResetOffset = TypedDict("ResetOffset", {"topic": str, "partition": int, "from": int | None, "to": int})
 ResetOffset.__doc__ = "A partition's committed offset before (null: none) and after; with --dry-run, what it would be."
-
-
-class DeletedOffset(TypedDict):
-    """A partition and its deleted offset, of a share group the start offset; with --dry-run, what would be deleted."""
-
-    topic: str
-    partition: int
-    offset: int
 
 
 class Deleted(TypedDict):
@@ -224,47 +220,6 @@ class MessageSource(TypedDict):
     source: str
 
 
-class PredictedSpread(TypedDict):
-    """A measure over the runs of a setting."""
-
-    mean: float
-    lowest: float
-    highest: float
-
-
-class PredictedSetting(TypedDict):
-    """The deploy under one setting; ``change`` is what to do for it, empty for today's. Unowned times in seconds: per partition
-    over the whole deploy, and the longest in one piece."""
-
-    setting: str
-    change: str
-    rebalances: PredictedSpread
-    unowned_s: PredictedSpread
-    longest_unowned_s: PredictedSpread
-    duplicates: PredictedSpread
-    moved: PredictedSpread
-
-
-class PredictedDeploy(TypedDict):
-    """A rolling restart of a group, or of ``only_one`` of its members, predicted: the costs of today's settings first.
-    ``removal`` is leave or kill; ``restarts`` were run, and their costs scaled to all; ``assumed`` has a sentence for each
-    value that is not known."""
-
-    group: str
-    pause_ms: int
-    gap_ms: int
-    removal: str
-    only_one: bool
-    members: int
-    partitions: int
-    restarts: int
-    seeds: int
-    costs: list[PredictedSetting]
-    recommendation: str
-    recommendation_phrase: Phrase
-    assumed: list[str]
-
-
 class JsonDocument(NamedTuple):
     """A command's output: the type of its document; ``per_line``: one document on each line, rather than one in all;
     ``meaning`` where the type has none of its own."""
@@ -272,9 +227,6 @@ class JsonDocument(NamedTuple):
     kind: Any
     per_line: bool = False
     meaning: str = ""
-
-
-ROWS_OF_TABLES = "The number of rows of each table."
 
 
 def json_documents() -> dict[str, JsonDocument]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from coterie.text.phrase import Phrase
+
 
 class GroupRow(TypedDict):
     """A group. ``state`` is Kafka's name of its state; ``type`` "Classic", "Consumer" (KIP-848), "Share" or "Streams",
@@ -85,3 +87,103 @@ class GroupDocument(TypedDict):
     partitions: list[DescribedPartition]
     lag: int | None
     lag_ms: int | None
+
+
+class JournalCause(TypedDict):
+    """One cause of an event: ``kind`` is one of the journal's causes, ``reason`` the client's own words (KIP-800). Of `coterie
+    observe` also ``evidence``, "observed", "inferred" or "unknown", and the ``rule`` of an inferred one."""
+
+    kind: str
+    member_id: NotRequired[str]
+    client_id: NotRequired[str]
+    group_instance_id: NotRequired[str]
+    reason: NotRequired[str]
+    evidence: NotRequired[str]
+    rule: NotRequired[str]
+
+
+# A functional TypedDict: `from` is a keyword of Python.
+MovedPartition = TypedDict("MovedPartition", {"topic": str, "partition": int, "from": str | None, "to": str | None})
+
+
+class GroupEvent(TypedDict):
+    """A line of a group's journal, and ``why``, its causes in words. A field without a value is left out."""
+
+    time_ms: int
+    group: str
+    generation: int
+    event: str
+    state_from: str
+    state_to: str
+    causes: NotRequired[list[JournalCause]]
+    leader: NotRequired[str]
+    protocol: NotRequired[str]
+    members: NotRequired[int]
+    member: NotRequired[str]
+    member_epoch: NotRequired[int]
+    join_ms: NotRequired[int]
+    sync_ms: NotRequired[int]
+    moved: NotRequired[list[MovedPartition]]
+    moved_count: NotRequired[int]
+    unowned_count: NotRequired[int]
+    unowned_ms: NotRequired[int]
+    undetected_ms: NotRequired[int]
+    coordinator: NotRequired[int]
+    coordinator_from: NotRequired[int]
+    coordinator_epoch: NotRequired[int]
+    loaded_groups: NotRequired[int]
+    load_ms: NotRequired[int]
+    owners: NotRequired[dict[str, dict[str, list[int]]]]
+    why: str
+
+
+ResetOffset = TypedDict("ResetOffset", {"topic": str, "partition": int, "from": int | None, "to": int})
+
+
+class DeletedOffset(TypedDict):
+    """A partition and its deleted offset, of a share group the start offset; with --dry-run, what would be deleted."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class PredictedSpread(TypedDict):
+    """A measure over the runs of a setting."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
+class PredictedSetting(TypedDict):
+    """The deploy under one setting; ``change`` is what to do for it, empty for today's. Unowned times in seconds: per partition
+    over the whole deploy, and the longest in one piece."""
+
+    setting: str
+    change: str
+    rebalances: PredictedSpread
+    unowned_s: PredictedSpread
+    longest_unowned_s: PredictedSpread
+    duplicates: PredictedSpread
+    moved: PredictedSpread
+
+
+class PredictedDeploy(TypedDict):
+    """A rolling restart of a group, or of ``only_one`` of its members, predicted: the costs of today's settings first.
+    ``removal`` is leave or kill; ``restarts`` were run, and their costs scaled to all; ``assumed`` has a sentence for each
+    value that is not known."""
+
+    group: str
+    pause_ms: int
+    gap_ms: int
+    removal: str
+    only_one: bool
+    members: int
+    partitions: int
+    restarts: int
+    seeds: int
+    costs: list[PredictedSetting]
+    recommendation: str
+    recommendation_phrase: Phrase
+    assumed: list[str]

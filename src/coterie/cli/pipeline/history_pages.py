@@ -1,4 +1,4 @@
-"""`coterie pipeline what-if`, `report` and `export`: pages and tables of a history, and its churn under other settings."""
+"""`coterie pipeline fleet`, `what-if`, `report` and `export`: tables and pages of a history, its churn under other settings."""
 
 from __future__ import annotations
 
@@ -7,23 +7,89 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.parts.invocation import FILE, done, history_option, json_option, show
-from coterie.cli.parts.ranges import IntegerRange, NumberRange
-from coterie.cli.pipeline.fleet import FLEET_FOLDER
-from coterie.cli.pipeline.spark import require_spark, run_on_spark, spark_options
+from coterie.cli.parts.invocation import FILE, done, history_option, json_option, show, was_given
+from coterie.cli.parts.option_values import IntegerRange, NumberRange
+from coterie.cli.pipeline.spark import (
+    as_sentence,
+    is_for_spark,
+    master_option,
+    require_spark,
+    run_on_spark,
+    spark_above_option,
+    spark_options,
+)
 from coterie.console.terminal import write_json, write_line
+from coterie.runtime.extras import require
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
+    from coterie.cli.parts.json_figures import FleetFigures
     from coterie.console.page import Section
     from coterie.laboratory.churn import MembershipChange
 
+FLEET_FOLDER = "fleet"
 CORES_UNKNOWN = 8
 DEFAULT_GRID = (
     "partition.assignment.strategy=range,sticky,cooperative-sticky",
     "session.timeout.ms=10000,45000",
     "static=false,true",
 )
+
+
+@click.command()
+@history_option(required=True)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="The folder to write to; by default in the history."
+)
+@click.option("--top", type=IntegerRange(1), default=20, show_default=True, help="Show so many groups and deploys.")
+@spark_above_option
+@master_option
+@json_option
+def fleet(history: Path, out: Path | None, top: int, spark_above: int, master: str, as_json: bool) -> None:
+    """Make tables of what all groups of a history cost.
+
+    By group, by cause and by deploy, the time without an owner first. UNOWNED is summed over partitions. Reads the tables of
+    `pipeline history`; on Spark where they are large. `pipeline report --all` makes a page of the result."""
+    if was_given("master"):
+        require_spark()
+    require("history", "a fleet")
+    from coterie.console import fleet_page
+    from coterie.pipeline.history.fleet import input_bytes, run_fleet
+
+    folder = history / FLEET_FOLDER if out is None else out
+    if is_for_spark(input_bytes(history), spark_above):
+        counts = run_on_spark(master, lambda spark: run_fleet(spark, history, folder))
+    else:
+        counts = as_sentence(lambda: run_fleet(None, history, folder))
+    groups, causes, deploys = fleet_page.ranked(folder), fleet_page.causes(folder), fleet_page.deploys(folder)
+    if as_json:
+        document: FleetFigures = {"rows": counts, "groups": groups[:top], "causes": causes, "deploys": deploys[:top]}
+        write_json(document, indent=2)
+        return
+    rows: list[tuple[Any, ...]] = [
+        (
+            r["group"],
+            fleet_page.known_span(r["unowned_ms"]),
+            r["rebalances"],
+            r["moved"],
+            r["deploys"],
+            fleet_page.cause_title(r["cause"]),
+        )
+        for r in groups[:top]
+    ]
+    headers = ["GROUP", "UNOWNED", "REBALANCES", "MOVED", "DEPLOYS", "COSTLIEST CAUSE"]
+    show(groups, False, headers, rows, "the history has no rebalance")
+    show(
+        causes,
+        False,
+        ["CAUSE", "UNOWNED", "REBALANCES", "GROUPS"],
+        [
+            (fleet_page.cause_title(r["cause"]), fleet_page.known_span(r["unowned_ms"]), r["rebalances"], r["groups"])
+            for r in causes
+        ],
+        "no cause is known",
+    )
+    write_line(f"{quantity(len(groups), 'group')}, {quantity(len(deploys), 'deploy')}; the tables are in {folder}")
 
 
 @click.command("what-if")

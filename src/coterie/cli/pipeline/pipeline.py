@@ -21,9 +21,8 @@ from coterie.cli.parts.invocation import (
     show,
     was_given,
 )
-from coterie.cli.parts.ranges import IntegerRange
-from coterie.cli.pipeline.fleet import fleet
-from coterie.cli.pipeline.history_pages import export, report, what_if
+from coterie.cli.parts.option_values import IntegerRange
+from coterie.cli.pipeline.history_pages import export, fleet, report, what_if
 from coterie.cli.pipeline.spark import (
     INTERRUPTED,
     as_sentence,

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from coterie.cli.parts.invocation import run, was_given
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.quantity import quantity

@@ -2,25 +2,87 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.parts.completion import complete_topics
+from coterie.cli.parts.exit_codes import end_with
 from coterie.cli.parts.invocation import FILE, broker_option, json_option, run, show
-from coterie.cli.parts.partial_results import end_with
-from coterie.cli.parts.ranges import IntegerRange
-from coterie.cli.topics.reassignment_plan import plan_document, plan_of, plan_over
+from coterie.cli.parts.option_values import IntegerRange, complete_topics
+from coterie.controller.assignment import assign_replicas
 from coterie.text.files import NotText, decode_text
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.parts.json_documents import Election, ReassignmentRow
+    from coterie.cli.parts.json_documents import Election, ReassignmentPlan, ReassignmentRow
     from coterie.client import Admin, KafkaError, PartitionReassignment, TopicPartition
 
+FORM = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}'
+ANY_DISK = "any"
 PLAN, BROKERS, LIST, CANCEL = "--plan", "--brokers", "--list", "--cancel"
+Moves = tuple[Mapping["TopicPartition", Sequence[int]], Mapping["TopicPartition", Sequence[int]], list[str]]
+
+
+def plan_over(
+    brokers: Sequence[int], now: Mapping[TopicPartition, Sequence[int]], replication_factor: int | None
+) -> dict[TopicPartition, list[int]]:
+    """Each partition of ``now`` with replicas on these brokers alone, as many as now or as ``replication_factor``; leaders go
+    round. Raises UsageError where the brokers are too few."""
+    topics = sorted({topic for topic, _ in now})
+    plan: dict[TopicPartition, list[int]] = {}
+    for partition, replicas in sorted(now.items()):
+        factor = replication_factor or len(replicas)
+        if factor > len(brokers):
+            wanted = f"{_name(partition)} shall have {quantity(factor, 'replica')}"
+            raise click.UsageError(
+                f"{wanted}: name so many brokers in --brokers, or fewer replicas in --replication-factor."
+            )
+        start = topics.index(partition[0])
+        assigned = assign_replicas(brokers, partition[1] + 1, factor, start_index=start, shift=start)
+        plan[partition] = list(assigned[partition[1]])
+    return plan
+
+
+def plan_of(text: str, source: str) -> dict[TopicPartition, list[int]]:
+    """The plan of the JSON in ``source``. Raises UsageError for JSON that is not a plan, or names a disk."""
+    from coterie.client import TopicPartition
+
+    try:
+        rows = json.loads(text)["partitions"]
+        plan: dict[TopicPartition, list[int]] = {}
+        for row in rows:
+            topic, number, replicas = row["topic"], row["partition"], row["replicas"]
+            if not isinstance(topic, str) or not all(_is_id(value) for value in (number, *replicas)) or not replicas:
+                raise TypeError
+            if any(disk != ANY_DISK for disk in row.get("log_dirs", [])):
+                raise click.UsageError(
+                    f"{source} names disks in log_dirs; replicas move between brokers here: leave it out."
+                )
+            plan[TopicPartition(topic, number)] = list(replicas)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise click.UsageError(f"{source} is not a reassignment plan; it must be JSON such as {FORM}.") from None
+    if len(plan) < len(rows) or not plan:
+        problem = "names a partition twice" if plan else "names no partition"
+        raise click.UsageError(f"{source} {problem}.")
+    return plan
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def plan_document(plan: Mapping[TopicPartition, Sequence[int]]) -> ReassignmentPlan:
+    """As `plan_of` reads it."""
+    rows = [{"topic": topic, "partition": number, "replicas": list(ids)} for (topic, number), ids in plan.items()]
+    return {"version": 1, "partitions": rows}  # type: ignore[typeddict-item]
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"
 
 
 def ids(brokers: Iterable[int]) -> str:
@@ -168,9 +230,6 @@ async def _replicas(
             errors.append(error)
         now |= {TopicPartition(name, p.partition): [node.id for node in p.replicas] for p in info.partitions}
     return now
-
-
-Moves = tuple[Mapping["TopicPartition", Sequence[int]], Mapping["TopicPartition", Sequence[int]], list[str]]
 
 
 async def _move(

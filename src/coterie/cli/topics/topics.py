@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.commands import CommandGroup
-from coterie.cli.parts.completion import complete_topics
+from coterie.cli.parts.exit_codes import LEADER_MS, end_with
 from coterie.cli.parts.invocation import broker_option, done, json_option, run, settings_option, show
-from coterie.cli.parts.partial_results import LEADER_MS, end_with
-from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.parts.option_values import IntegerRange, complete_topics
 from coterie.cli.topics.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity

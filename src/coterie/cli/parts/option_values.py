@@ -1,13 +1,12 @@
-"""The names that a shell completes: topics and groups of the broker that the command line names so far.
-
-A broker that does not respond at once has none, without a word: the shell shows what is printed here.
-"""
+"""The values that options take: numbers and times as people call them (click has "integer range" and "float range"), and the
+names of topics and groups that a shell completes, of the broker that the command line names so far."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +15,43 @@ if TYPE_CHECKING:
 
 COMPLETES_MS = "1000"  # longer than that nobody waits for a tab
 DEFAULT_SERVER = "127.0.0.1:9092"
+
+
+class IntegerRange(click.IntRange):
+    """A whole number from ``min`` to ``max``, either of them None for none."""
+
+    name = "integer"
+
+
+class NumberRange(click.FloatRange):
+    """A number from ``min`` to ``max``; nan and inf, which compare with nothing or never end, are refused."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises BadParameter."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """``8s``, ``500ms``, ``2m``; a number without a unit is of seconds. In ms."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        units = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000}
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+        factor = units.get(text[len(number) :] or "s")
+        if factor is None or not number.strip().replace(".", "", 1).isdecimal():
+            self.fail(f"{text!r} is not a time such as 8s or 500ms.", param, ctx)
+        return round(float(number) * factor)
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -40,6 +76,7 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
 def _names(
     ctx: click.Context, param: click.Parameter, incomplete: str, names_of: Callable[[Admin], Awaitable[list[str]]]
 ) -> list[str]:
+    """None where the broker does not respond at once, without a word: the shell shows what is printed here."""
     from coterie.client import Admin
     from coterie.client.errors import ConfigError, KafkaError
 
