@@ -8,8 +8,7 @@ from coterie.client.lint.health_rules import HEALTH_RULES
 from coterie.coordinator.journal.evidence import EVIDENCE
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
 from coterie.observer.machine.rules import RULES
-from coterie.pipeline.history.fleet_tables import FLEET_COLUMNS, FLEET_TABLES
-from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES, HistoryTable
+from coterie.pipeline.history.tables import COLUMNS, FLEET_COLUMNS, FLEET_TABLES, OWN_COLUMNS, TABLES, HistoryTable
 from reference_pages.markdown import code, sentence, table, text
 
 

@@ -36,8 +36,7 @@ from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.observer.machine.rules import RULES
-from coterie.pipeline.history.fleet_tables import FLEET_COLUMNS, FLEET_TABLES
-from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
+from coterie.pipeline.history.tables import COLUMNS, FLEET_COLUMNS, FLEET_TABLES, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS
 from coterie.wire.errors import ErrorCode
 

@@ -18,8 +18,8 @@ from coterie.client.offsets.offsets import list_offsets
 from coterie.client.settings.settings import client_settings
 from coterie.pipeline.options.options import sink_options
 from coterie.pipeline.options.types import OptionError
-from coterie.pipeline.sink.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
-from coterie.pipeline.sink.sink import target as sink_target
+from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
+from coterie.pipeline.sink import target as sink_target
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from tests.broker_process import BrokerProcess, free_port

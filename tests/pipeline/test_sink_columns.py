@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.pipeline.options.types import OptionError
-from coterie.pipeline.sink.columns import by_topic
+from coterie.pipeline.sink import by_topic
 from coterie.records.arrow_arrays import blobs_of
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

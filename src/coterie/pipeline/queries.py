@@ -1,4 +1,5 @@
-"""A running streaming query: how far behind it is, a line of progress, and an orderly end."""
+"""A streaming query: how far behind it is, a line of progress, an orderly end, and whether a job can go on from its checkpoint,
+read without Spark."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
-from coterie.pipeline.offsets import TopicPartition, from_json
+from coterie.pipeline.offsets import Offset, TopicPartition, from_json
 from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.options.types import OptionError
 from coterie.pipeline.reading.topics import TopicReader
+from coterie.pipeline.streaming.assigned_stream import parse
 from coterie.pipeline.streaming.group_stream import epochs_of, ranges_of
 from coterie.text.quantity import quantity
 
@@ -114,3 +118,31 @@ def _commit_last(options: SourceOptions, end: dict[str, Any]) -> None:
         logger.warning("the last batch is not committed, and its records will be read again: %s", error)
     finally:
         reader.close()
+
+
+def newest_offset(checkpoint: Path) -> Offset | None:
+    """The newest offset of the first source, from Spark's offset log: a version, metadata, then a line per source. None
+    where there is none yet, or none in that format."""
+    numbers = [int(p.name) for p in checkpoint.glob("offsets/*") if p.name.isdecimal()]
+    if not numbers:
+        return None
+    lines = (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()
+    try:
+        offset = json.loads(lines[2]) if lines[:1] == ["v1"] and len(lines) > 2 else None
+    except ValueError:
+        return None
+    return offset if isinstance(offset, dict) else None
+
+
+def check_checkpoint(checkpoint: Path, options: SourceOptions) -> None:
+    """Raises DataLossError for a checkpoint of the other mode, OptionError for one of other topics."""
+    offset = newest_offset(checkpoint)
+    if offset is None:
+        return
+    topics = {topic for topic, _ in ranges_of(offset)} if options.in_group else parse(offset).keys()
+    wanted = options.subscribe or tuple(options.assign)
+    if topics and wanted and not topics & set(wanted):
+        raise OptionError(
+            f"the checkpoint {checkpoint} is of {', '.join(sorted(topics))}, not of {', '.join(wanted)}: "
+            "give another folder, or the topic it was written for"
+        )

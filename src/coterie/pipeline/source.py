@@ -18,7 +18,7 @@ from coterie.pipeline.options.types import OptionError, flag
 from coterie.pipeline.workers.worker_daemon import adapt_planner
 
 if TYPE_CHECKING:
-    from coterie.pipeline.sink.sink import CoterieStreamWriter, CoterieWriter
+    from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
 
 # Spark starts several processes for one read, which all import this module: each imports what it uses where it is used.
 adapt_planner()
@@ -66,13 +66,13 @@ class CoterieDataSource(DataSource):
         """The writer of a batch query. Raises OptionError, also for mode overwrite."""
         if overwrite:
             raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
-        from coterie.pipeline.sink.sink import CoterieWriter
+        from coterie.pipeline.sink import CoterieWriter
 
         return CoterieWriter(dict(self.options), schema)
 
     @sentences.alone()
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
         """The writer of a streaming query. Raises OptionError."""
-        from coterie.pipeline.sink.sink import CoterieStreamWriter
+        from coterie.pipeline.sink import CoterieStreamWriter
 
         return CoterieStreamWriter(dict(self.options), schema)

@@ -18,8 +18,8 @@ from coterie.configuration import SettingError, unknown_setting, with_values
 from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.members.reading_member import Workload
 from coterie.laboratory.what_if import GRID_SETTINGS, Costs, WhatIfSetting, run
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.pipeline.tables.files import rows_of
+from coterie.pipeline.tables.frame import arrow_schema, column_names
 from coterie.records.arrow_arrays import batch_of_rows
 
 if TYPE_CHECKING:

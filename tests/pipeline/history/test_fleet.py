@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from coterie.cli import main
 from coterie.coordinator.journal.line import JournalLine
 from coterie.pipeline.history.fleet import deploy_rows, input_bytes, run_fleet
-from coterie.pipeline.history.fleet_tables import FLEET_TABLES
 from coterie.pipeline.history.job import Sources, run_history
+from coterie.pipeline.history.tables import FLEET_TABLES
 from coterie.pipeline.tables.files import rows_of
 from coterie.testing import simulate
 from tests.cli.json_shapes import documented

@@ -16,7 +16,7 @@ from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored_records.stored import to_record
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.tables import TABLES
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
+from coterie.pipeline.tables.frame import arrow_schema, column_names
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction

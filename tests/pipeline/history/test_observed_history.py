@@ -13,7 +13,7 @@ from coterie.client.blocking import BlockingProducer
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.journal_sinks import FolderJournal
 from coterie.pipeline.history.job import Sources, run_history
-from coterie.pipeline.history.observed_journals import RANGE_BYTES, observed_ranges
+from coterie.pipeline.history.observations import RANGE_BYTES, observed_ranges
 from coterie.pipeline.history.reading.record_sources import NothingToRead
 from coterie.pipeline.tables.files import rows_of
 from coterie.testing import LocalBroker, simulate
@@ -75,7 +75,7 @@ def test_a_line_is_of_the_range_in_which_it_begins(tmp_path: Path, monkeypatch: 
     assert len(observed_ranges(str(folder), None, {})) == 1
     assert size < RANGE_BYTES
     for pieces in (1, 7, size // len(lines), size // 2):
-        monkeypatch.setattr("coterie.pipeline.history.observed_journals.RANGE_BYTES", pieces)
+        monkeypatch.setattr("coterie.pipeline.history.observations.RANGE_BYTES", pieces)
         out = tmp_path / str(pieces)
         run_history(None, Sources(observed=str(folder)), out)
         assert len(rows_of(out / "rebalances")) == len(rows_of(out / "observed")) == 40

@@ -23,7 +23,7 @@ from coterie.pipeline.history.reading.record_sources import _commit_batches, _gr
 from coterie.pipeline.history.reading.sound_batches import UnreadableBatch, unfolded
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
-from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.tables.frame import arrow_schema
 from coterie.records.arrow_arrays import table_of_rows
 from coterie.records.encoding import encode_batch
 

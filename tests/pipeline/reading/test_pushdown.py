@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from coterie.pipeline.reading.pushdown import Bounds, bounds
+from coterie.pipeline.reading.batch_reader import Bounds, bounds
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TOPICS, PARTITIONS, OFFSETS = ("a", "b"), (0, 1, 2), range(12)

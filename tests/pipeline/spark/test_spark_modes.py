@@ -129,7 +129,7 @@ def test_filters_make_the_ranges_smaller(spark: Any, broker: BrokerProcess) -> N
 def test_what_is_filtered_is_not_fetched() -> None:
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 
-    from coterie.pipeline.reading.pushdown import bounds
+    from coterie.pipeline.reading.batch_reader import bounds
 
     pushed = bounds(
         [

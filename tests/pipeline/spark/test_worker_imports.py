@@ -40,7 +40,7 @@ IN_NONE = [
 ONLY_WHERE_IT_IS_PLANNED = [
     "coterie.pipeline.options.options",
     "coterie.pipeline.reading.topics",
-    "coterie.pipeline.reading.pushdown",
+    "coterie.pipeline.reading.batch_reader",
 ]
 NOT_WITH_THE_SCHEMA = [
     "pyarrow",
@@ -96,7 +96,7 @@ WRITE = (
     TASK
     + """
 import asyncio
-from coterie.pipeline.sink.sink import SinkTarget, write_rows
+from coterie.pipeline.sink import SinkTarget, write_rows
 columns = ("key", "value", "topic", "partition", "headers")
 to = SinkTarget({"bootstrap.servers": sys.argv[2]}, None, columns, exactly_once=False, write_id="w")
 result = asyncio.run(write_rows(to, (batch for one in ranges for batch in reader.read(one)))).records

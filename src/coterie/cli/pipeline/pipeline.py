@@ -112,8 +112,8 @@ def _check(source: JobSource, out: Path) -> None:
     from coterie.pipeline.jobs import checkpoint
     from coterie.pipeline.offsets import DataLossError
     from coterie.pipeline.options.types import OptionError
+    from coterie.pipeline.queries import check_checkpoint
     from coterie.pipeline.reading.topics import TopicReader
-    from coterie.pipeline.streaming.checkpoints import check_checkpoint
 
     try:
         options = source.parsed()

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.pipeline.history.tables import CADENCE, LAG, STALLS
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
-from coterie.pipeline.tables.frame import Frame
+from coterie.pipeline.tables.frame import Frame, arrow_schema, column_names
 from coterie.records.arrow_arrays import batch_of_rows, flag_array, numbers_of, table_of_rows, valid_of
 
 Row = dict[str, Any]

@@ -15,7 +15,6 @@ from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssi
 from coterie.coordinator.consumer.stored import event_of
 from coterie.coordinator.stored_records.stored_consumer_groups import from_bytes
 from coterie.machines.ownership import PartitionOwners, count_moved
-from coterie.pipeline.history.origins import origin_in_offsets
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import (
     ASSIGNMENTS,
@@ -25,10 +24,10 @@ from coterie.pipeline.history.tables import (
     OWNERSHIP,
     REBALANCES,
     RECONCILIATIONS,
+    origin_in_offsets,
 )
 from coterie.pipeline.offsets import id_text
-from coterie.pipeline.tables.ddl import arrow_schema
-from coterie.pipeline.tables.frame import Frame
+from coterie.pipeline.tables.frame import Frame, arrow_schema
 from coterie.records.arrow_arrays import table_of_rows
 from coterie.wire.primitives import WireError
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 from coterie.coordinator.journal.evidence import INFERRED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.coordinator.journal.patterns import RESTART_MS, Life, is_deploy, restarts_of
-from coterie.pipeline.history.fleet_tables import FLEET_CAUSES, FLEET_DEPLOYS, FLEET_GROUPS
 from coterie.pipeline.history.job import frames_of
 from coterie.pipeline.history.reading.record_sources import JOURNAL, RECORD_BYTES
 from coterie.pipeline.history.rebalances import ENDS
-from coterie.pipeline.history.tables import REBALANCES, TENURES
-from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.history.tables import FLEET_CAUSES, FLEET_DEPLOYS, FLEET_GROUPS, REBALANCES, TENURES
 from coterie.pipeline.tables.files import row_count
-from coterie.pipeline.tables.frame import Frame, Frames
+from coterie.pipeline.tables.frame import Frame, Frames, arrow_schema
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 
 if TYPE_CHECKING:

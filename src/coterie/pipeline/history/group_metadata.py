@@ -10,8 +10,7 @@ from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.history.reading.decoding import UNREADABLE
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
-from coterie.pipeline.tables.ddl import arrow_schema
-from coterie.pipeline.tables.frame import Frame
+from coterie.pipeline.tables.frame import Frame, arrow_schema
 from coterie.records.arrow_arrays import batch_of_rows, listed
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError

@@ -24,10 +24,9 @@ from coterie.pipeline.history import commits as c
 from coterie.pipeline.history import (
     consumer_groups,
     group_metadata,
-    observed_journals,
+    observations,
     ownership,
     rebalances,
-    server_log,
     state,
     topic_ids,
 )
@@ -147,8 +146,8 @@ def _add_facts(frames: Frames, sources: Sources, out: Path, progress: HistoryPro
         frame = record_sources.as_frame(frames, lines)
         is_topic = lines[0].path is None
         read = record_sources.journal(frame, sources.observed_client or {}, sources.observed) if is_topic else None
-        (read or observed_journals.observed_lines(frame)).write(out / "observed" / run)
-        observed_journals.advanced(sources.observed, lines, progress.observed)
+        (read or observations.observed_lines(frame)).write(out / "observed" / run)
+        observations.advanced(sources.observed, lines, progress.observed)
     progress.topic_names |= _topic_names(sources)
     progress.runs += 1
 
@@ -177,7 +176,7 @@ def _journal_ranges(client: Mapping[str, str], progress: HistoryProgress) -> lis
 def _observed_ranges(sources: Sources, progress: HistoryProgress) -> list[record_sources.LogRange]:
     if sources.observed is None:
         return []
-    return observed_journals.observed_ranges(sources.observed, sources.observed_client, progress.observed)
+    return observations.observed_ranges(sources.observed, sources.observed_client, progress.observed)
 
 
 def _advance(facts: Path, progress: HistoryProgress) -> None:
@@ -243,8 +242,8 @@ def _rebalances(frames: Frames, sources: Sources, out: Path, group_log: Frame) -
     """REBALANCES of all sources."""
     lines = out / "server_lines"
     if sources.server_logs:
-        server_log.lines_of(frames, sources.server_logs).write(lines)
-    log_events = server_log.from_lines(frames.read(lines, server_log.LINES))
+        observations.lines_of(frames, sources.server_logs).write(lines)
+    log_events = observations.from_lines(frames.read(lines, observations.LINES))
     events = rebalances.from_generations(group_log, log_events)
     for name, source in (("journal", "journal"), ("observed", "observer")):
         events = events.union(rebalances.from_journal(frames.read(out / name, record_sources.JOURNAL), source))

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from coterie.pipeline.history.tables import FLAPPING, OWNERSHIP, TENURES
-from coterie.pipeline.tables.ddl import arrow_schema
-from coterie.pipeline.tables.frame import Frame
+from coterie.pipeline.tables.frame import Frame, arrow_schema
 from coterie.records.arrow_arrays import table_of_rows
 
 Row = dict[str, Any]

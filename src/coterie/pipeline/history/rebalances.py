@@ -17,11 +17,9 @@ from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.coordinator.journal.stored_changes import member_name, stored_change
 from coterie.machines.ownership import UnownedSpell
 from coterie.pipeline.history.group_metadata import stored_value
-from coterie.pipeline.history.origins import BROKER, origin_in_offsets
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
-from coterie.pipeline.history.tables import REBALANCES
-from coterie.pipeline.tables.ddl import arrow_schema
-from coterie.pipeline.tables.frame import Frame
+from coterie.pipeline.history.tables import BROKER, REBALANCES, origin_in_offsets
+from coterie.pipeline.tables.frame import Frame, arrow_schema
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 

@@ -26,9 +26,8 @@ from coterie.pipeline.history import topic_ids
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP, UNREADABLE
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.offsets import id_text
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.pipeline.tables.files import rows_of
-from coterie.pipeline.tables.frame import Frame
+from coterie.pipeline.tables.frame import Frame, arrow_schema, column_names
 from coterie.records.arrow_arrays import table_of_rows
 
 

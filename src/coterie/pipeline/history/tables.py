@@ -7,49 +7,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.pipeline.history.origins import ORIGINS
+from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN
 
+BROKER = "broker"
+ORIGINS = {
+    BROKER: "the broker's own journal states it",
+    OBSERVED: "a record, a description, a request or a line of a broker's log states it",
+    INFERRED: "a rule concludes it, or the members of two generations do",
+    UNKNOWN: "it is known that something happened, and not why",
+}
+_OF_OFFSETS = {"member_joined": OBSERVED, "subscription_changed": OBSERVED, "member_gone": UNKNOWN}
 # One row per committed offset, or its deletion (`deleted`; the offset is null then). `producer_id` is that of a commit within
 # a transaction, which counts only with a commit marker (`group_log`); null for any other.
 COMMITS = (
     "group string, topic string, partition int, offset bigint, leader_epoch int, metadata string, commit_ms bigint, "
     "expire_ms bigint, deleted boolean, producer_id bigint, log_partition int, log_offset bigint"
 )
-
 # The records that are not commits, as they stand: a classic group (`value` null for its tombstone), a record of a consumer
 # group (KIP-848) with its `key`, or the end of a transaction; and what cannot be read, with its description as JSON.
 GROUP_LOG = (
     "kind string, group string, key binary, value binary, producer_id bigint, committed boolean, time_ms bigint, "
     "log_partition int, log_offset bigint"
 )
-
 # One row per stored state of a group: a generation with its assignment, or, without members, the Empty state.
 GENERATIONS = (
     "group string, generation int, protocol_type string, protocol string, leader string, members int, deleted boolean, "
     "time_ms bigint, log_partition int, log_offset bigint"
 )
-
 # The members of a generation, with their settings and subscribed topics.
 MEMBERS = (
     "group string, generation int, member_id string, group_instance_id string, client_id string, client_host string, "
     "session_timeout_ms int, rebalance_timeout_ms int, topics array<string>, time_ms bigint, log_partition int, "
     "log_offset bigint"
 )
-
 # The assignment of a generation: member and partition.
 ASSIGNMENTS = (
     "group string, generation int, member_id string, client_id string, topic string, partition int, time_ms bigint, "
     "log_partition int, log_offset bigint"
 )
-
 # A partition in one member's hands, over as many generations as it stayed there; until_ms null: it still is.
 OWNERSHIP = (
     "group string, topic string, partition int, member_id string, client_id string, from_ms bigint, until_ms bigint, "
     "first_generation int, last_generation int"
 )
-
 # One row per rebalance. `source`: the broker's journal (exact), a broker's log, an observer's journal, or the offsets (who
-# came and went); `origin`: one of coterie.pipeline.history.origins.ORIGINS. `why` in words; `cause` one of
+# came and went); `origin`: one of coterie.pipeline.history.tables.ORIGINS. `why` in words; `cause` one of
 # coterie.coordinator.journal.line.CAUSES; moved, unowned_ms and undetected_ms are as coordinator/journal/group_ownership counts
 # them, the times null where the phases or the assignment are missing.
 REBALANCES = (
@@ -59,14 +61,12 @@ REBALANCES = (
 )
 # The same of a broker's log, with what it tells of the removals: whom, when, and who of them was silent.
 LOG_EVENTS = f"{REBALANCES}, started_ms bigint, removed array<string>, removed_ms array<bigint>, silent array<string>"
-
 # One row per group epoch of a consumer group (KIP-848). target_ms: when its target assignment was computed, null where a later
 # epoch came first; reconciled_ms: when every member had it; moved: the partitions that the target gave to another member.
 EPOCHS = (
     "group string, epoch int, metadata_hash bigint, members int, moved int, target_ms bigint, reconciled_ms bigint, "
     "time_ms bigint, log_partition int, log_offset bigint"
 )
-
 # One row per step of a member of a consumer group to its target: what it got and released by it, as TOPIC-PARTITION, and what
 # it is still to revoke.
 RECONCILIATIONS = (
@@ -74,27 +74,22 @@ RECONCILIATIONS = (
     "assigned array<string>, released array<string>, revoking array<string>, time_ms bigint, log_partition int, "
     "log_offset bigint"
 )
-
 # Batches of the log that cannot be read: none of the tables has their records, which may be commits and states of any group
 # of that log partition. last_offset null: nothing readable follows.
 UNREADABLE = "log_partition int, log_offset bigint, last_offset bigint, path string, position bigint, why string"
-
 # How regularly a group commits a partition; intervals between two commits.
 CADENCE = (
     "group string, topic string, partition int, commits bigint, first_ms bigint, last_ms bigint, mean_interval_ms double, "
     "median_interval_ms double, p95_interval_ms double, longest_interval_ms bigint, first_offset bigint, "
     "last_offset bigint, records_per_s double"
 )
-
 # A pause in a partition's progress that is long for it: no commit, or commits that did not move on (`moved` 0).
 STALLS = (
     "group string, topic string, partition int, from_ms bigint, until_ms bigint, pause_ms bigint, "
     "median_interval_ms double, offset bigint, moved bigint"
 )
-
 # How far behind a group was at the end of each stretch of time; end_offset and lag null where the topic no longer exists.
 LAG = "group string, topic string, partition int, time_ms bigint, committed bigint, end_offset bigint, lag bigint"
-
 # How long each member id lived; a client whose ids live shortly and often is flapping.
 TENURES = (
     "group string, member_id string, group_instance_id string, client_id string, client_host string, from_ms bigint, "
@@ -104,56 +99,11 @@ FLAPPING = (
     "group string, client_id string, client_host string, lives bigint, short_lives bigint, median_life_ms double, "
     "first_ms bigint, last_ms bigint"
 )
-
 # The groups as the newest record leaves them, by the broker's own replay.
 GROUPS = (
     "group string, state string, generation int, protocol_type string, protocol string, leader string, members int, "
     "offsets int, pending_offsets int, log_offset bigint"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryTable:
-    """A table of the history: its schema in Spark's DDL, and what one row of it is."""
-
-    schema: str
-    meaning: str
-
-
-# name of the folder -> table, in the order in which the job makes them
-TABLES: dict[str, HistoryTable] = {
-    "commits": HistoryTable(COMMITS, "One row per committed offset, or its deletion. A fact: kept by run."),
-    "group_log": HistoryTable(
-        GROUP_LOG,
-        "The records that are not commits: a group's, its tombstones, or the end of a transaction. A fact: kept by run.",
-    ),
-    "generations": HistoryTable(
-        GENERATIONS,
-        "One row per stored state of a group: a generation, a group without members, or a group epoch (KIP-848).",
-    ),
-    "members": HistoryTable(MEMBERS, "The members of each generation, with their settings and subscriptions."),
-    "assignments": HistoryTable(
-        ASSIGNMENTS, "The partitions that each generation, or target assignment, has for each member."
-    ),
-    "ownership": HistoryTable(OWNERSHIP, "One row per stretch of time in which a member owned a partition."),
-    "tenures": HistoryTable(TENURES, "One row per member id: how long it lived."),
-    "flapping": HistoryTable(FLAPPING, "Clients whose member ids live shortly and often."),
-    "rebalances": HistoryTable(REBALANCES, "One row per rebalance, with its cause, its phases and what moved."),
-    "epochs": HistoryTable(
-        EPOCHS, "One row per group epoch of a consumer group (KIP-848), with its target assignment."
-    ),
-    "reconciliations": HistoryTable(
-        RECONCILIATIONS, "One row per step of a member of a consumer group to its target: revoked, released, assigned."
-    ),
-    "groups": HistoryTable(GROUPS, "The groups as their newest records leave them, by the broker's own replay."),
-    "unreadable": HistoryTable(
-        UNREADABLE, "One row per batch of the log that cannot be read, and is in no other table."
-    ),
-    "cadence": HistoryTable(CADENCE, "How regularly a group commits each partition."),
-    "stalls": HistoryTable(STALLS, "Times without progress in a partition's commits that are long for that partition."),
-    "lag": HistoryTable(LAG, "How far behind a group was at the end of each of up to 100 stretches of time."),
-}
-
 # What a column means in every table that has it; OWN_COLUMNS where a table differs.
 COLUMNS = {
     "group": "the group's id",
@@ -248,3 +198,96 @@ OWN_COLUMNS = {
     ("lag", "committed"): "the committed offset at that time",
     ("lag", "time_ms"): "the end of the stretch of time",
 }
+FLEET_GROUPS = (
+    "group string, rebalances int, unowned_ms bigint, undetected_ms bigint, moved bigint, members int, deploys int, "
+    "deploy_unowned_ms bigint, cause string, cause_unowned_ms bigint, stated int, inferred int, unknown int, first_ms bigint, "
+    "last_ms bigint"
+)
+FLEET_CAUSES = "group string, cause string, rebalances int, unowned_ms bigint, moved bigint"
+FLEET_DEPLOYS = (
+    "group string, from_ms bigint, until_ms bigint, restarted int, members int, rebalances int, unowned_ms bigint, "
+    "moved bigint"
+)
+FLEET_COLUMNS = {
+    "rebalances": "how many rebalances there were",
+    "unowned_ms": "for how long partitions had no live owner, summed over partitions; null where no source "
+    "knows it, as in offsets alone",
+    "undetected_ms": "the part of unowned_ms in which the coordinator had not noticed that the owner was dead",
+    "moved": "how many partitions moved, over all of them",
+    "members": "the most members at once",
+    "deploys": "how many deploys there were",
+    "deploy_unowned_ms": "the part of unowned_ms in rebalances of deploys",
+    "cause": "the first cause of the rebalances; in fleet_groups the one that cost the most",
+    "cause_unowned_ms": "the part of unowned_ms in rebalances of that cause",
+    "stated": "rebalances whose cause the broker's journal, a record or a log states",
+    "inferred": "rebalances whose cause is inferred",
+    "unknown": "rebalances whose cause is unknown",
+    "first_ms": "when the first was",
+    "last_ms": "when the last was",
+    "from_ms": "when the first member went",
+    "until_ms": "when the last one came",
+    "restarted": "how many members went and came again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTable:
+    """A table of the history: its schema in Spark's DDL, and what one row of it is."""
+
+    schema: str
+    meaning: str
+
+
+# name of the folder -> table, in the order in which the job makes them
+TABLES: dict[str, HistoryTable] = {
+    "commits": HistoryTable(COMMITS, "One row per committed offset, or its deletion. A fact: kept by run."),
+    "group_log": HistoryTable(
+        GROUP_LOG,
+        "The records that are not commits: a group's, its tombstones, or the end of a transaction. A fact: kept by run.",
+    ),
+    "generations": HistoryTable(
+        GENERATIONS,
+        "One row per stored state of a group: a generation, a group without members, or a group epoch (KIP-848).",
+    ),
+    "members": HistoryTable(MEMBERS, "The members of each generation, with their settings and subscriptions."),
+    "assignments": HistoryTable(
+        ASSIGNMENTS, "The partitions that each generation, or target assignment, has for each member."
+    ),
+    "ownership": HistoryTable(OWNERSHIP, "One row per stretch of time in which a member owned a partition."),
+    "tenures": HistoryTable(TENURES, "One row per member id: how long it lived."),
+    "flapping": HistoryTable(FLAPPING, "Clients whose member ids live shortly and often."),
+    "rebalances": HistoryTable(REBALANCES, "One row per rebalance, with its cause, its phases and what moved."),
+    "epochs": HistoryTable(
+        EPOCHS, "One row per group epoch of a consumer group (KIP-848), with its target assignment."
+    ),
+    "reconciliations": HistoryTable(
+        RECONCILIATIONS, "One row per step of a member of a consumer group to its target: revoked, released, assigned."
+    ),
+    "groups": HistoryTable(GROUPS, "The groups as their newest records leave them, by the broker's own replay."),
+    "unreadable": HistoryTable(
+        UNREADABLE, "One row per batch of the log that cannot be read, and is in no other table."
+    ),
+    "cadence": HistoryTable(CADENCE, "How regularly a group commits each partition."),
+    "stalls": HistoryTable(STALLS, "Times without progress in a partition's commits that are long for that partition."),
+    "lag": HistoryTable(LAG, "How far behind a group was at the end of each of up to 100 stretches of time."),
+}
+
+
+FLEET_TABLES: dict[str, HistoryTable] = {
+    "fleet_groups": HistoryTable(
+        FLEET_GROUPS, "One row per group: its rebalances over all of the history, and their cost."
+    ),
+    "fleet_causes": HistoryTable(
+        FLEET_CAUSES, "One row per group and cause: a rebalance counts under its first cause."
+    ),
+    "fleet_deploys": HistoryTable(
+        FLEET_DEPLOYS,
+        "One row per deploy: two members and half of the group, or more, went and came again under their client ids, with no "
+        "more than ten minutes in between.",
+    ),
+}
+
+
+def origin_in_offsets(cause: str) -> str:
+    """Of a cause by two generations alone: who came stands there, and of who is gone not why."""
+    return _OF_OFFSETS.get(cause, INFERRED)

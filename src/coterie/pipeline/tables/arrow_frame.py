@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
-from coterie.pipeline.tables.frame import Frame, Frames, OfBatches, OfGroup, OfTwoGroups
+from coterie.pipeline.tables.frame import Frame, Frames, OfBatches, OfGroup, OfTwoGroups, arrow_schema, column_names
 from coterie.records.arrow_arrays import arrow_array, batch_of_rows, listed
 
 

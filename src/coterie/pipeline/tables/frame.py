@@ -1,6 +1,7 @@
 """The few operations that tables are made by, wherever they run: on Spark (`spark_frame`), or in this process (`arrow_frame`).
 
-A table is a function of frames. What it does to rows is a function of Arrow batches or tables, which is written once.
+A table is a function of frames. What it does to rows is a function of Arrow batches or tables, which is written once. So is its
+schema, as Spark's DDL: `arrow_schema` has the same for Arrow, in tasks where there is no session.
 """
 
 from __future__ import annotations
@@ -10,13 +11,25 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import pyarrow as pa
+
 OfBatches = Callable[[Iterator[Any]], Iterator[Any]]  # record batches -> record batches
 OfGroup = Callable[[tuple[Any, ...], Any], Any]  # the values of the keys, a group's table -> a table
 OfTwoGroups = Callable[[Any, Any], Any]  # two tables, one of which may be empty -> a table
+_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "array<string>": pa.list_(pa.string()),
+    "array<bigint>": pa.list_(pa.int64()),
+}
 
 
 class Frame(Protocol):
-    """Rows of a schema, in no order. Schemas are Spark's DDL, as `ddl` reads it."""
+    """Rows of a schema, in no order. Schemas are Spark's DDL."""
 
     def select(self, schema: str) -> Self:
         """The columns of that schema."""
@@ -69,3 +82,13 @@ class Frames(Protocol):
     def read(self, path: Path, schema: str) -> Frame:
         """The columns of that schema; no rows where there is no such folder."""
         ...
+
+
+def column_names(ddl: str) -> list[str]:
+    """The names of a schema's columns, in order; ``ddl`` is Spark's ``name type, name type``."""
+    return [column.split()[0] for column in ddl.split(", ")]
+
+
+def arrow_schema(ddl: str) -> pa.Schema:
+    """Raises KeyError for a type that no table here has."""
+    return pa.schema([(name, _TYPES[kind]) for name, kind in (column.split() for column in ddl.split(", "))])

@@ -11,8 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from coterie.pipeline.tables.ddl import column_names
-from coterie.pipeline.tables.frame import Frame, Frames, OfBatches, OfGroup, OfTwoGroups
+from coterie.pipeline.tables.frame import Frame, Frames, OfBatches, OfGroup, OfTwoGroups, column_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.reading.log_folders import FileRange, file_ranges, partition_folders
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.topics import TopicReader
-from coterie.pipeline.tables.ddl import arrow_schema
-from coterie.pipeline.tables.frame import Frame, Frames, OfBatches
+from coterie.pipeline.tables.frame import Frame, Frames, OfBatches, arrow_schema
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
 

@@ -1,5 +1,6 @@
-"""The journal of `coterie observe` or `coterie proxy` as a source: a file in a folder, in ranges of bytes, or a topic, in
-ranges of offsets."""
+"""What was observed of groups from outside, as sources of the history: the journal of `coterie observe` or `coterie proxy`, and
+the coordinator's lines of Apache Kafka's own log, which become LOG_EVENTS. A journal is a file in a folder, in ranges of bytes,
+or a topic, in ranges of offsets."""
 
 from __future__ import annotations
 
@@ -8,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from coterie.observer.journal_folders import JOURNAL_FILE, journal_folder
+from coterie.observer.logs.server_log import coordinator_lines, rebalances
 from coterie.pipeline.history.reading.record_sources import JOURNAL, LogRange, NothingToRead, broker_ranges
+from coterie.pipeline.history.tables import LOG_EVENTS
 from coterie.pipeline.options.options import SourceOptions
-from coterie.pipeline.tables.ddl import arrow_schema
-from coterie.pipeline.tables.frame import Frame
-from coterie.records.arrow_arrays import batch_of_rows
+from coterie.pipeline.tables.frame import Frame, Frames, arrow_schema
+from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 
 RANGE_BYTES = 32 * 1024 * 1024
 LINES_AT_ONCE = 10_000
 TAIL_BYTES = 1024 * 1024
+LINES = "group string, time_ms bigint, number bigint, line string"
 
 
 def observed_ranges(journal: str, client: Mapping[str, str] | None, since: Mapping[str, int]) -> list[LogRange]:
@@ -96,3 +99,30 @@ def advanced(journal: str, ranges: Sequence[LogRange], progress: dict[str, int])
     for r in ranges:
         name = source_name(journal, r)
         progress[name] = max(progress.get(name, 0), r.last)
+
+
+def lines_of(frames: Frames, paths: Sequence[Path]) -> Frame:
+    """Files -> LINES: a task per file; rotated and several brokers' files may come in any order."""
+    files = frames.of_rows([(str(path.resolve()),) for path in paths], "path string", tasks=len(paths))
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                rows = [
+                    {"group": group, "time_ms": time_ms, "number": number, "line": line}
+                    for number, (time_ms, group, line) in enumerate(coordinator_lines(Path(path)))
+                ]
+                yield batch_of_rows(rows, arrow_schema(LINES))
+
+    return files.map(run, LINES)
+
+
+def from_lines(lines: Frame) -> Frame:
+    """LINES -> LOG_EVENTS: each group's story, in the order of time."""
+
+    def run(key: tuple[Any, ...], table: Any) -> Any:
+        ordered = table.sort_by([("time_ms", "ascending"), ("number", "ascending")])
+        rows = list(rebalances(ordered.column("line").to_pylist()))
+        return table_of_rows(rows, arrow_schema(LOG_EVENTS))
+
+    return lines.group(["group"], run, LOG_EVENTS)

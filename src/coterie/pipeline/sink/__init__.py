@@ -1,1 +1,0 @@
-"""The sink: rows of a DataFrame as records."""
