@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.cli.parts.exit_codes import LEADER_MS
+from coterie.cli.parts.invocation import LEADER_MS
 from coterie.text.lag import total_lag, total_lag_ms
 
 if TYPE_CHECKING:

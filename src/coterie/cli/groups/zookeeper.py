@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coterie.cli.groups.group_description import lags_ms_of, partition_row
-from coterie.cli.parts.exit_codes import LEADER_MS
-from coterie.cli.parts.invocation import client_options, json_option, run, sentences, show
+from coterie.cli.parts.invocation import LEADER_MS, client_options, json_option, run, sentences, show
 from coterie.cli.parts.option_values import complete_groups
 from coterie.console.terminal import write_line
 from coterie.runtime.interruption import on_signal

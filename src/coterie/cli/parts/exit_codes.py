@@ -26,7 +26,6 @@ from coterie.text.hidden import visible
 READER_GONE = 141
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 MOST_LINES = 20
-LEADER_MS = 2_000  # for offsets: a dead leader does not return them
 
 
 def exit_code(work: Callable[[], Any]) -> int:

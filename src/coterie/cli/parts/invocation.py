@@ -18,6 +18,7 @@ from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
 from coterie.text.hidden import visible
 
 _SECRETS = ("password", ".jaas.config", "ssl.keystore.key", ".client.secret", ".secret.key")  # how their names end
+LEADER_MS = 2_000  # for offsets: a dead leader does not return them
 NO_BROKER = "no broker answers"  # how the client's error begins
 COMMAND_CONFIG = "coterie.command_config"  # the file's settings in the meta of a context
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

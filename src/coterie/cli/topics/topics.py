@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.commands import CommandGroup
-from coterie.cli.parts.exit_codes import LEADER_MS, end_with
-from coterie.cli.parts.invocation import broker_option, done, json_option, run, settings_option, show
+from coterie.cli.parts.exit_codes import end_with
+from coterie.cli.parts.invocation import LEADER_MS, broker_option, done, json_option, run, settings_option, show
 from coterie.cli.parts.option_values import IntegerRange, complete_topics
 from coterie.cli.topics.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
