@@ -14,8 +14,7 @@ from coterie.certify.client.history import (
     records_in,
     value_of,
 )
-from coterie.certify.client.producer_verdict import PRODUCER_RULES, ProducerRecords, judge_producer
-from coterie.certify.client.verdict import RULES, judge
+from coterie.certify.client.verdict import PRODUCER_RULES, RULES, ProducerRecords, judge, judge_producer
 
 AT_MOST_ONCE, EXACTLY_ONCE = DeliveryPromise.AT_MOST_ONCE, DeliveryPromise.EXACTLY_ONCE
 

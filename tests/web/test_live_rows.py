@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.text.lag import STALLED_AFTER_MS
-from coterie.web.group_course import POINT_EVERY_MS, POINTS, GroupCourse
-from coterie.web.journal_memory import JournalMemory
-from coterie.web.live_rows import LiveRows
-from coterie.web.marks import FLAPS_WITHIN_MS, marks
+from coterie.web.group_memory import POINT_EVERY_MS, POINTS, GroupCourse, JournalMemory
+from coterie.web.live_rows import FLAPS_WITHIN_MS, LiveRows, marks
 from tests.web.feeds import line, row
 
 STEPS = st.lists(

@@ -11,7 +11,7 @@ from coterie.coordinator.journal.line import CAUSES, EVENTS
 from coterie.observer.machine.rules import RULES
 from coterie.proxy.observed.classic_group import LEFT, NAMED, SILENT
 from coterie.text.phrase import ENGLISH
-from coterie.web.marks import MARKS
+from coterie.web.live_rows import MARKS
 from coterie.web.pages import LANGUAGES, texts
 
 ROOM = Path(coterie.web.__file__).parent

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie.certify.client.producer_verdict import PRODUCER_RULES
 from coterie.certify.client.roles import STORIES
 from coterie.certify.client.story import CONSUMER, PRODUCER
-from coterie.certify.client.verdict import RULES
+from coterie.certify.client.verdict import PRODUCER_RULES, RULES
 from coterie_conformance.certified_clients import defects, run
 from coterie_conformance.certified_clients.defects import KNOWN_DEFECTS, KnownDefect
 from coterie_conformance.certified_clients.programs import CERTIFIED_PROGRAMS, CertifiedProgram

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from coterie.client import Admin
 from coterie.demo import checks as checking
-from coterie.demo.brokers import DemoBrokers
 from coterie.demo.checks import Check, Expected
 from coterie.demo.failover import (
     BrokerKill,
@@ -26,7 +25,7 @@ from coterie.demo.failover import (
     moved_text,
     successor,
 )
-from coterie.demo.processes import DemoError, Processes
+from coterie.demo.processes import DemoBrokers, DemoError, Processes
 from coterie.demo.summary import write_report
 from coterie.demo.view import View
 from coterie.demo.watcher import Watch, Watcher

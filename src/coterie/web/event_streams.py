@@ -18,8 +18,7 @@ from coterie.observer.group_descriptions import now_ms
 from coterie.text.hidden import visible
 from coterie.text.phrase import Phrase, phrase_fields
 from coterie.web.feeds.feed import GroupFeed
-from coterie.web.group_memory import GroupMemory
-from coterie.web.journal_memory import LINES_OF_A_GROUP, history_json
+from coterie.web.group_memory import LINES_OF_A_GROUP, GroupMemory, history_json
 
 LOOK_S, EVERY_S = 0.1, 0.5
 LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again

@@ -1,15 +1,116 @@
-"""What the console knows of all groups: rows, the lines of their journals, the course of each. No clock, no IO."""
+"""What the console remembers, without a clock and IO: the lines of the journal by group, the course of each group between
+two looks (lag, last rebalances, which offsets move), and all groups with their rows."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from array import array
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.web.group_course import GroupCourse
-from coterie.web.journal_memory import JournalMemory
-from coterie.web.live_rows import LiveRow, LiveRows
-from coterie.web.marks import is_rebalance, marks
+from coterie.text.lag import STALLED_AFTER_MS
+from coterie.web.live_rows import LiveRow, LiveRows, is_rebalance, marks
+
+POINTS, POINT_EVERY_MS = 30, 5_000  # of lag
+REBALANCES_KEPT = 8
+CAUSES_KEPT = 5  # of a rebalance, in a row of the list
+
+Partition = tuple[str, int]
+PartitionLag = tuple[Partition, int, int]  # with its committed offset, and its lag in records
+LINES_OF_A_GROUP, LINES_KEPT = 5_000, 200_000
+
+
+class GroupCourse:
+    """Of one group between two looks: its lag, its last rebalances, and which offsets move."""
+
+    __slots__ = ("_lags", "_offsets", "_point_ms", "causes", "more_causes", "rebalances_ms")
+
+    def __init__(self) -> None:
+        self._lags = array("q")
+        self._point_ms = 0  # when the last point began
+        self._offsets: dict[Partition, tuple[int, int]] = {}
+        self.rebalances_ms: deque[int] = deque(maxlen=REBALANCES_KEPT)
+        self.causes: list[dict[str, str]] = []
+        self.more_causes = 0
+
+    def rebalanced(self, time_ms: int, causes: list[dict[str, str]]) -> None:
+        """A rebalance, with its causes as in the journal."""
+        self.rebalances_ms.append(time_ms)
+        self.causes, self.more_causes = causes[:CAUSES_KEPT], max(len(causes) - CAUSES_KEPT, 0)
+
+    def measured(self, lags: Iterable[PartitionLag], now_ms: int) -> None:
+        """A look at the group's partitions."""
+        total, offsets = 0, dict[Partition, tuple[int, int]]()
+        for partition, committed, lag in lags:
+            total += lag
+            before = self._offsets.get(partition)
+            moved = before is None or before[0] != committed or not lag
+            offsets[partition] = (committed, now_ms if before is None or moved else before[1])
+        self._offsets = offsets
+        if not offsets:
+            return
+        if self._lags and now_ms - self._point_ms < POINT_EVERY_MS:
+            self._lags[-1] = total
+            return
+        self._point_ms = now_ms
+        self._lags.append(total)
+        del self._lags[:-POINTS]
+
+    @property
+    def lags(self) -> list[int]:
+        """In records at the last looks, oldest first. A level course is one point: of 10,000 groups at rest thirty each would
+        take a megabyte of a page, and each point more would send every row again."""
+        return self._lags[:1].tolist() if len(set(self._lags)) == 1 else self._lags.tolist()
+
+    def unmoved_ms(self, partition: Partition, now_ms: int) -> int | None:
+        """For how long an offset with lag is the same; None of one that was not seen."""
+        kept = self._offsets.get(partition)
+        return None if kept is None else max(now_ms - kept[1], 0)
+
+    def stalls(self, now_ms: int) -> bool:
+        """Whether a partition has lag and does not move."""
+        return any(now_ms - since_ms >= STALLED_AFTER_MS for _, since_ms in self._offsets.values())
+
+
+class JournalMemory:
+    """Keeps a group's last lines; once there are too many in all, those of the groups that were quiet longest go. By
+    ``times_cleared`` a reader knows that its lines are no longer those."""
+
+    def __init__(self, most: int = LINES_KEPT) -> None:
+        self._most, self._count, self.times_cleared = most, 0, 0
+        self._lines: OrderedDict[str, deque[JournalLine]] = OrderedDict()
+        self.listeners: list[Callable[[JournalLine], None]] = []
+
+    def add(self, line: JournalLine) -> None:
+        """Tells the listeners."""
+        lines = self._lines.get(line.group)
+        if lines is None:
+            lines = self._lines[line.group] = deque()
+        self._lines.move_to_end(line.group)
+        lines.append(line)
+        self._count += 1
+        if len(lines) > LINES_OF_A_GROUP:
+            lines.popleft()
+            self._count -= 1
+        while self._count > self._most and len(self._lines) > 1:
+            self._count -= len(self._lines.popitem(last=False)[1])
+        for listener in tuple(self.listeners):
+            listener(line)
+
+    def of(self, group: str) -> list[JournalLine]:
+        """Oldest first."""
+        return list(self._lines.get(group, ()))
+
+    def clear(self) -> None:
+        """Forgets every line."""
+        self._lines.clear()
+        self._count, self.times_cleared = 0, self.times_cleared + 1
+
+
+def history_json(lines: list[JournalLine]) -> str:
+    """The document of `groups history --all --json`."""
+    return f"[{','.join(line.explained_json() for line in lines)}]"
 
 
 class GroupFacts(NamedTuple):

@@ -17,13 +17,12 @@ from coterie.observer.deploys import UnpredictableGroup
 from coterie.web.changes import Changes, RefusedChange, UnfitChange
 from coterie.web.cluster_documents import ClusterDocuments
 from coterie.web.event_streams import events_of_all, events_of_one, send_events
-from coterie.web.feeds.feed import GroupFeed
+from coterie.web.feeds.feed import GroupFeed, refusal
+from coterie.web.group_memory import history_json
 from coterie.web.guards import SIGN_IN, Guards, add_headers, refuse_other_origins
-from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
 from coterie.web.records.record_reading import RecordReader
 from coterie.web.records.schema_registry import SchemaRegistry
-from coterie.web.refusals import refusal
 from coterie.web.what_if import DeployPredictions, UnfitDeploy
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address

@@ -29,8 +29,8 @@ from coterie.observer.group_descriptions import now_ms
 from coterie.observer.group_facts import known_group
 from coterie.text.hidden import visible
 from coterie.text.phrase import PhrasedError
-from coterie.web.journal_memory import JournalMemory
-from coterie.web.marks import is_rebalance
+from coterie.web.group_memory import JournalMemory
+from coterie.web.live_rows import is_rebalance
 
 SEEDS = 3
 LONGEST_MS = 3_600_000

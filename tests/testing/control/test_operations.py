@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.testing.control.openapi import document
-from coterie.testing.control.operations import LEFT_OUT, OPERATIONS, ControlledBroker
+from coterie.testing.control.operations import LEFT_OUT, OPERATIONS, ControlledBroker, document
 from coterie.testing.control.server import KeptRules
 from coterie.testing.control.values import FORMS, LAGS, VALUES
 from coterie.testing.faults import FaultRule

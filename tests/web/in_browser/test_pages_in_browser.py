@@ -20,9 +20,9 @@ from coterie.laboratory.study.group import StudySetting
 from coterie.observer.explanations import last_events
 from coterie.text.hidden import visible
 from coterie.text.phrase import Phrase, phrase_fields
-from coterie.web import event_streams, journal_memory
+from coterie.web import event_streams, group_memory
 from coterie.web.feeds import handed_feed, observed_feed
-from coterie.web.refusals import refusal
+from coterie.web.feeds.feed import refusal
 from coterie.web.what_if import UnfitDeploy, past, predicted_with_timelines
 from coterie_conformance.console.browser import chromium, opened, violations
 from tests.web.explanations import explanation
@@ -396,7 +396,7 @@ async def test_ten_minutes_of_changes_leave_the_memory_of_a_page_as_it_was(
     monkeypatch.setattr(event_streams, "LOOK_S", 0.005)
     monkeypatch.setattr(event_streams, "EVERY_S", 0.01)
     monkeypatch.setattr(event_streams, "LINES_FOLLOWED", 100)
-    monkeypatch.setattr(journal_memory, "LINES_OF_A_GROUP", 50)
+    monkeypatch.setattr(group_memory, "LINES_OF_A_GROUP", 50)
     feed = feed_of("crew", *(f"group-{n:03}" for n in range(500)))
 
     def change(number: int) -> None:

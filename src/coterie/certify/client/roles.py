@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from coterie.certify.client.consumer_stories import CONSUMER_STORIES
 from coterie.certify.client.feeding import Feeder
 from coterie.certify.client.history import (
     ClientEvent,
@@ -19,11 +18,10 @@ from coterie.certify.client.history import (
     value_of,
 )
 from coterie.certify.client.process_guard import ProcessGuard
-from coterie.certify.client.producer_stories import PRODUCER_STORIES
-from coterie.certify.client.producer_verdict import ProducerRecords, judge_producer
 from coterie.certify.client.stage import GROUP, TOPIC, ClientOutcome, ClientUnderTest, StoryRun
+from coterie.certify.client.stories import CONSUMER_STORIES, PRODUCER_STORIES
 from coterie.certify.client.story import CONSUMER, PRODUCER, ClientStory
-from coterie.certify.client.verdict import judge
+from coterie.certify.client.verdict import ProducerRecords, judge, judge_producer
 from coterie.client.blocking import BlockingConsumer
 
 STORIES: dict[str, tuple[ClientStory, ...]] = {CONSUMER: CONSUMER_STORIES, PRODUCER: PRODUCER_STORIES}

@@ -1,4 +1,5 @@
-"""What the control API offers: the public methods of `ControlledBroker`, each with its parameters and their JSON."""
+"""What the control API offers: the public methods of `ControlledBroker`, each with its parameters and their JSON; and all of
+it in OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -9,9 +10,39 @@ from itertools import takewhile
 from typing import Any
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.testing.control.values import FORMS, LAGS, RULE_NUMBER, VALUES, Json, JsonForm, Rules, one_of
+from coterie.testing.control.values import FORMS, LAGS, RULE_NUMBER, VALUES, Json, JsonForm, Rules, Schema, one_of
 from coterie.testing.faults import FAILABLE
 from coterie.testing.local_broker import LocalBroker
+
+# By another name than the method's.
+RENAMED = {"addresses": "bootstrap_servers", "hold_until_release": "hold", "journal_lines": "journal"}
+# Public methods that are no operation.
+LEFT_OUT = {
+    "start": "the process does",
+    "hold": "a with-block; the operation hold is hold_until_release",
+    "deny": "a with-block; an admin creates ACLs",
+}
+_REQUIRED = {("stop", "broker_id")}  # the process stops the others
+_PARAMETERS = {
+    ("fail", "api"): one_of(FAILABLE),
+    ("produce", "values"): VALUES,
+    ("release", "rule"): RULE_NUMBER,
+    ("until_held", "rule"): RULE_NUMBER,
+}
+_RESULTS = {"lag": LAGS}
+PATH = "/v1/"
+# By status: what a response other than 200 means.
+ERRORS = {
+    400: "An argument is missing, unknown or wrong, or the broker is not in a state for it.",
+    404: "There is no such member, rule or operation.",
+    409: "Kafka's refusal; `code` is its name.",
+    504: "What was waited for did not come in time; the error says where the group stands.",
+}
+_ERROR: Schema = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}, "code": {"type": "string"}},
+    "required": ["error"],
+}
 
 
 class ControlledBroker(LocalBroker):
@@ -74,24 +105,6 @@ class ControlOperation:
         return self.result.write(method(**values), rules)
 
 
-# By another name than the method's.
-RENAMED = {"addresses": "bootstrap_servers", "hold_until_release": "hold", "journal_lines": "journal"}
-# Public methods that are no operation.
-LEFT_OUT = {
-    "start": "the process does",
-    "hold": "a with-block; the operation hold is hold_until_release",
-    "deny": "a with-block; an admin creates ACLs",
-}
-_REQUIRED = {("stop", "broker_id")}  # the process stops the others
-_PARAMETERS = {
-    ("fail", "api"): one_of(FAILABLE),
-    ("produce", "values"): VALUES,
-    ("release", "rule"): RULE_NUMBER,
-    ("until_held", "rule"): RULE_NUMBER,
-}
-_RESULTS = {"lag": LAGS}
-
-
 def _form(annotation: str) -> JsonForm:
     return FORMS[annotation.removesuffix(" | None")]
 
@@ -125,3 +138,48 @@ def _methods() -> list[str]:
 
 
 OPERATIONS = {one.name: one for one in sorted(map(_operation, _methods()), key=lambda one: one.name)}
+
+
+def document(version: str) -> dict[str, Any]:
+    """The whole description, as JSON."""
+    description = (
+        "What a test may do to a coterie broker. Each operation is a POST with its arguments as a JSON object; the response "
+        "has its result under `result`. Bytes are a text, taken as UTF-8, or an object with base64."
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "coterie control API", "version": version, "description": description},
+        "paths": {f"{PATH}{name}": {"post": _post(operation)} for name, operation in OPERATIONS.items()},
+        "components": {
+            "schemas": {"Error": _ERROR},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _post(operation: ControlOperation) -> dict[str, Any]:
+    result = {"type": "object", "properties": {"result": operation.result.schema}, "required": ["result"]}
+    refused = {"$ref": "#/components/schemas/Error"}
+    responses: dict[str, Any] = {"200": {"description": "Done.", "content": _json(result)}}
+    responses |= {str(status): {"description": text, "content": _json(refused)} for status, text in ERRORS.items()}
+    arguments = {
+        "type": "object",
+        "properties": {p.name: _property(p) for p in operation.parameters},
+        "required": [p.name for p in operation.parameters if p.is_required],
+        "additionalProperties": False,
+    }
+    return {
+        "operationId": operation.name,
+        "description": " ".join(operation.text.split()),
+        "requestBody": {"content": _json(arguments)},
+        "responses": responses,
+    }
+
+
+def _property(parameter: Parameter) -> Schema:
+    schema = dict(parameter.form.schema)
+    return schema if parameter.default is None else schema | {"default": parameter.default}
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

@@ -15,8 +15,7 @@ from coterie.authorizer.acls import Acl
 from coterie.client import KafkaError
 from coterie.coordinator.journal.line import JournalLine
 from coterie.testing.argument_checks import error_code
-from coterie.testing.control.openapi import PATH
-from coterie.testing.control.operations import OPERATIONS, ControlledBroker, ControlOperation
+from coterie.testing.control.operations import OPERATIONS, PATH, ControlledBroker, ControlOperation
 from coterie.testing.faults import FaultRule
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called

@@ -16,8 +16,7 @@ from aiohttp import web
 
 from coterie.authentication.bearer import bears
 from coterie.client import KafkaError
-from coterie.testing.control.openapi import PATH, document
-from coterie.testing.control.operations import OPERATIONS, ControlledBroker, ControlOperation
+from coterie.testing.control.operations import OPERATIONS, PATH, ControlledBroker, ControlOperation, document
 from coterie.testing.faults import FaultRule
 from coterie.text.addresses import is_own_host
 

@@ -14,9 +14,8 @@ from coterie.client import Admin
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.group_descriptions import SHARE_TYPE
 from coterie.text.phrase import Phrase
-from coterie.web.feeds.share_progress import with_share_progress
-from coterie.web.group_course import PartitionLag
-from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
+from coterie.web.feeds.feed import with_share_progress
+from coterie.web.group_memory import GroupFacts, GroupMemory, PartitionLag, kind_of
 
 UPDATE_EVERY_S = 0.25
 UPDATE_S = 0.003  # of the broker's time for the rows of groups, each time: 1.2 % of a core

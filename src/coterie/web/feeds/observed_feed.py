@@ -20,11 +20,9 @@ from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
 from coterie.text.lag import STALLED_AFTER_MS
 from coterie.text.phrase import Phrase
-from coterie.web.feeds.share_progress import with_share_progress
-from coterie.web.group_course import Partition
-from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
+from coterie.web.feeds.feed import of_kafka, with_share_progress
+from coterie.web.group_memory import GroupFacts, GroupMemory, Partition, kind_of
 from coterie.web.journal_tail import journal_tail
-from coterie.web.refusals import of_kafka
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 

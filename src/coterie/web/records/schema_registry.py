@@ -17,13 +17,15 @@ from urllib.parse import quote
 import aiohttp
 
 from coterie.runtime.extras import require
-from coterie.web.records.payloads import Payload, hexadecimal, payload
-from coterie.web.records.schema_readers import (
+from coterie.web.records.payloads import (
     DECODING_S,
     SCHEMAS_KEPT,
+    Payload,
     Schema,
     UnreadableValue,
+    hexadecimal,
     limit_memory,
+    payload,
     read_value,
 )
 
