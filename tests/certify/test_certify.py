@@ -25,8 +25,7 @@ from coterie.certify.side import StorySide
 from coterie.cli.certify import certify as certify_command
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
-from coterie_conformance.certify.recorder import only_its_topics, record, save, stories_for
-from coterie_conformance.certify.rules import RULES
+from coterie_conformance.certify.recorder import RULES, only_its_topics, record, save, stories_for
 from coterie_conformance.everything.judge import common_versions
 
 METADATA, API_VERSIONS = 3, 18

@@ -21,7 +21,7 @@ from coterie.wire.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from coterie_conformance.fuzzing.messages import random_struct
+from coterie_conformance.fuzzing.inputs import random_struct
 
 API_VERSIONS, METADATA, FIND_COORDINATOR, PRODUCE = 18, 3, 10, 0
 WAYS = frozenset({API_VERSIONS, METADATA, FIND_COORDINATOR})  # by which a client gets to the other requests

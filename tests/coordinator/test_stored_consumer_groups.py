@@ -51,7 +51,7 @@ from coterie.wire.messages.stored.consumer_group_records import (
 )
 from coterie.wire.messages.stored.consumer_offsets import OffsetCommitValue
 from coterie.wire.primitives import WireError
-from coterie_conformance.fuzzing.messages import random_struct
+from coterie_conformance.fuzzing.inputs import random_struct
 from tests.coordinator.kafka_records import RECORDED
 
 

@@ -26,7 +26,7 @@ from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.metrics import MetricsServer, ObservedMetrics
 from coterie.observer.observation import ClusterObservation
 from coterie.testing import simulate
-from coterie_conformance.scenarios.sighted_group import SightedGroup
+from coterie_conformance.scenarios.observer_scenario import SightedGroup
 from tests.observer import stories
 from tests.observer.stories import GROUP, Crew
 

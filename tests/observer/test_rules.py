@@ -9,7 +9,7 @@ from coterie.coordinator.journal.line import CAUSES, EVENTS
 from coterie.coordinator.journal.stored_changes import stored_change
 from coterie.observer.machine.rules import DEPARTURE_RULES, RULES
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
-from coterie_conformance.scenarios.sighted_group import SightedGroup
+from coterie_conformance.scenarios.observer_scenario import SightedGroup
 
 SPEC = Path(__file__).parents[1] / "spec" / "observe"
 

@@ -18,7 +18,7 @@ from coterie.records.decoding import decode_keys_and_values, decode_lines, decod
 from coterie.records.encoding import encode_batch, sealed
 from coterie.records.walking import walk, walk_each
 from coterie.wire.primitives import write_varint
-from coterie_conformance.fuzzing.batches import malformed_batch
+from coterie_conformance.fuzzing.inputs import malformed_batch
 
 REFUSED = "refused"
 ENDLESS_HEADERS = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x01\x03"  # a huge count, then a name of length -2

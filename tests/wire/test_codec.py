@@ -32,7 +32,7 @@ from coterie.wire.messages.stored.consumer_offsets import (
 )
 from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.primitives import WireError
-from coterie_conformance.fuzzing.messages import random_struct
+from coterie_conformance.fuzzing.inputs import random_struct
 
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
 EVERY: list[type[Message]] = [

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
-from coterie_conformance.fuzzing.messages import random_struct
+from coterie_conformance.fuzzing.inputs import random_struct
 from tests.wire.test_codec import kio_type
 
 OLD_APIS = {0: 2, 1: 3, 2: 0, 19: 1, 20: 0, 32: 0, 23: 1}  # api key -> the newest version that kio lacks

@@ -16,7 +16,7 @@ from coterie_conformance.bench.curves.load import AXES, WARM_UP_MEMBERS, Axis
 from coterie_conformance.bench.curves.page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
 from coterie_conformance.bench.measurement import ProcessorMeter, broker
 from coterie_conformance.cli import main
-from coterie_conformance.servers.kfake import NAME as KFAKE
+from coterie_conformance.servers.programs import NAME as KFAKE
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor times are read from /proc")
 COSTS = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_conformance.bench.curves.page import CostPoint, markdown, pictures, slope, slope_text
-from coterie_conformance.cli.bench_report import write_growth_page
+from coterie_conformance.cli.bench import write_growth_page
 
 RESULTS: dict[str, Any] = {
     "command": "./run bench --report",

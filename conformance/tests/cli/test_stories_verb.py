@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie_conformance.cli import seed_runs
-from coterie_conformance.cli.seed_results import Result, SeedResults
+from coterie_conformance.cli.seed_runs import Result, SeedResults
 from coterie_conformance.cli.stories import stories
 
 REPORT = dict.fromkeys(seed_runs.NOUNS, 5)

@@ -29,7 +29,7 @@ from coterie_conformance.cluster.judge import (
 from coterie_conformance.cluster.log_dir_checks import log_dir_fails
 from coterie_conformance.cluster.migration import AT_REST, MigrationReport, PartitionGaps
 from coterie_conformance.cluster.mixed import BrokerKind, MixedBroker, NotInTime, mixed_cluster, wait_until
-from coterie_conformance.cluster.replica_files import ReplicaFiles, difference
+from coterie_conformance.cluster.replication_checks import ReplicaFiles, difference
 from coterie_conformance.cluster.strikes import StrikeReport, not_delivered
 from coterie_conformance.histories.operation_history import (
     AnomalyKind,

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from coterie_conformance.cli.compare import compare
-from coterie_conformance.cli.parts.cluster_clients import CLIENT_NAMES, MEASURES
+from coterie_conformance.cli.parts.cluster import CLIENT_NAMES, MEASURES
 from coterie_conformance.cluster.java_load import ClientLoad, operation_of
 from coterie_conformance.cluster_clients.judge import KillsJudgement
-from coterie_conformance.cluster_clients.kills import KillsReport, is_endless
+from coterie_conformance.cluster_clients.kills import GROUP_PROGRAMS, KillsReport, is_endless
 from coterie_conformance.cluster_clients.outages import (
     GroupOutage,
     GroupTimes,
@@ -28,7 +28,6 @@ from coterie_conformance.cluster_clients.outages import (
     outages,
     slowest_by_kill,
 )
-from coterie_conformance.cluster_clients.programs import GROUP_PROGRAMS
 from coterie_conformance.cluster_clients.work import GroupWork, Polled, PositionMoves
 from coterie_conformance.histories.operation_history import ClientOperation, OperationOutcome, PollStep, SendStep
 

@@ -11,7 +11,7 @@ from conformance.tests.differences.case import V2, V3, Case
 from coterie.certify.question import Question, Story
 from coterie_conformance.differences.recognisers import code_at
 from coterie_conformance.differences.table import ROWS
-from coterie_conformance.everything.harmful import spared
+from coterie_conformance.everything.run import spared
 
 of_2_6 = functools.partial(Case, kafka=V2)
 FINE, ZERO = {"error_code": "NONE"}, {"base_offset": 0, "log_start_offset": 0}

@@ -33,8 +33,7 @@ from coterie_conformance.everything.comparison import (
 )
 from coterie_conformance.everything.generated.domains import batch
 from coterie_conformance.everything.generated.systematic import systematic
-from coterie_conformance.everything.judge import Bench, JudgeResult
-from coterie_conformance.everything.leftovers import Leftovers
+from coterie_conformance.everything.judge import Bench, JudgeResult, Leftovers
 from coterie_conformance.everything.moves import random_story
 from coterie_conformance.everything.report import figures
 from coterie_conformance.everything.run import Wanted, ask_everything, settings_for

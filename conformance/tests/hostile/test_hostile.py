@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from coterie_conformance.hostile.attack import Address, Attack
 from coterie_conformance.hostile.attacks import ATTACKS
 from coterie_conformance.hostile.bystander import Bystander
 from coterie_conformance.hostile.logins import LOGIN_ATTACKS
@@ -23,7 +22,7 @@ from coterie_conformance.hostile.run import (
     run_attacks,
     run_hostile,
 )
-from coterie_conformance.hostile.target import coterie_target, secured_target
+from coterie_conformance.hostile.target import Address, Attack, coterie_target, secured_target
 
 UNHURRIED_S = 10.0  # on a machine that has other work to do
 

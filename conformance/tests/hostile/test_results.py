@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from coterie_conformance.hostile.attack import Attack
 from coterie_conformance.hostile.attacks import ATTACKS
 from coterie_conformance.hostile.logins import LOGIN_ATTACKS
 from coterie_conformance.hostile.run import MEMORY_MB, WORST_S
+from coterie_conformance.hostile.target import Attack
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "contributing/conformance.md"

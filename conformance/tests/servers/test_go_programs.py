@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie_conformance.servers import go_programs
-from coterie_conformance.servers.go_programs import go_program
+from coterie_conformance.servers import programs
 from coterie_conformance.servers.kafka import CannotRun
+from coterie_conformance.servers.programs import go_program
 
 GO = """#!/bin/sh
 echo "$@" >> "{calls}"
@@ -64,15 +64,15 @@ def test_what_go_reports_is_the_reason(calls: Path, tmp_path: Path) -> None:
 
 
 def test_two_processes_build_it_at_once(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, run, others = tmp_path / "member.go", go_programs._run, list[Path]()
+    source, run, others = tmp_path / "member.go", programs._run, list[Path]()
     source.write_text("package main")
 
     def run_beside_another(command: list[str], folder: Path) -> None:
-        monkeypatch.setattr(go_programs, "_run", run)
+        monkeypatch.setattr(programs, "_run", run)
         others.append(go_program(source, "kgo@v1"))
         run(command, folder)
 
-    monkeypatch.setattr(go_programs, "_run", run_beside_another)
+    monkeypatch.setattr(programs, "_run", run_beside_another)
     assert [go_program(source, "kgo@v1")] == others
     assert others[0].read_text() == "package main"
 

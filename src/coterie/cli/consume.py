@@ -82,9 +82,8 @@ def consume(
     if share is not None:
         others = {"--group": group, "--instance-id": instance_id, "--zookeeper": zookeeper, "--streams": streams}
         _require_alone({**others, "--from-beginning": from_beginning})
-        shared = client | {"group.id": share} | settings
-        how = acknowledge or "accept"
-        run_until_stopped(lambda stop: _read_shared(stop, shared, topic, how, max_messages, timeout_ms, as_json))
+        shared, limits = client | {"group.id": share} | settings, (max_messages, timeout_ms)
+        run_until_stopped(lambda stop: _read_shared(stop, shared, topic, acknowledge, limits, as_json))
         return
     if acknowledge is not None:
         raise click.UsageError("--acknowledge goes with --share.")
@@ -201,15 +200,15 @@ async def _read_shared(
     stop: asyncio.Event,
     settings: dict[str, Any],
     topic: str,
-    acknowledge: str,
-    limit: int | None,
-    timeout_ms: int | None,
+    acknowledge: str | None,
+    limits: tuple[int | None, int | None],
     as_json: bool,
 ) -> None:
     """Records until the limit, the time without one or the end; the ones that are not written are released."""
     from coterie.client import AcknowledgeType, ShareConsumer
 
-    kind = AcknowledgeType[acknowledge.upper()]
+    kind = AcknowledgeType[(acknowledge or "accept").upper()]
+    limit, timeout_ms = limits
     shown, last = 0, time.monotonic()
     async with ShareConsumer({**settings, "share.acknowledgement.mode": "explicit"}) as consumer:
         consumer.subscribe([topic])

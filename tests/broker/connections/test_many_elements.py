@@ -27,7 +27,7 @@ from coterie.wire.messages.settings.describe_configs import (
 )
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.wire.primitives import TooManyElements, WireError, write_unsigned_varint
-from coterie_conformance.fuzzing.messages import random_struct
+from coterie_conformance.fuzzing.inputs import random_struct
 from tests.broker.connections.test_bounds import running
 
 REQUESTS = [(a.request, v) for a in APIS.values() for v in range(a.advertised.first, a.advertised.last + 1)]

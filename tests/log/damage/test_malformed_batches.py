@@ -23,7 +23,7 @@ from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from coterie.wire.primitives import write_varint
-from coterie_conformance.fuzzing.batches import malformed_batch, malformed_message_set
+from coterie_conformance.fuzzing.inputs import malformed_batch, malformed_message_set
 
 NOW = 1_700_000_000_000
 STORED, INVALID, UNKNOWN = ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR

@@ -17,13 +17,20 @@ from functools import partial
 from pathlib import Path
 
 from coterie.authentication.principal import USER, Principal
+from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.broker import Broker
+from coterie.broker.cluster.access.acl_nodes import AclNodes
+from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.certify.settling import wait_for_coordinator
 from coterie.certify.side import StorySide
+from coterie.client.admin.admin import Admin
 from coterie.client.security import PLAINTEXT, Security
-from coterie_conformance.access.mixed import check_zookeeper
+from coterie.controller.changes import acl_changes
+from coterie.controller.changes.acl_changes import AclResource
+from coterie.text.addresses import format_address
+from coterie.zookeeper.operations import List, Read, Znode
 from coterie_conformance.access.stories import ALICE, Case, cases
 from coterie_conformance.differences.table import ROWS
 from coterie_conformance.everything.comparison import AGREE_S, Comparer, Comparison
@@ -31,11 +38,92 @@ from coterie_conformance.everything.judge import Address, JudgeResult, common_ve
 from coterie_conformance.everything.run import settings_for
 from coterie_conformance.servers.kafka import KafkaBroker, on_zookeeper
 
+ACLS_KNOWN_S = (
+    120.0  # after the stories Kafka 2.6 has thousands of notifications, and looks at all of them for each change
+)
+_KINDS = (
+    AclResourceType.TOPIC,
+    AclResourceType.GROUP,
+    AclResourceType.TRANSACTIONAL_ID,
+    AclResourceType.DELEGATION_TOKEN,
+)
 USERS = tuple(f"user{n}" for n in range(6))  # at a time
 PASSWORD = "secret"
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def every_kind(user: str) -> list[Acl]:
+    """An entry of each type of resource and pattern, operation and permission that 2.6 has."""
+    entries = [
+        Acl(kind, f"of-{user}", pattern, f"User:{user}", host, operation, permission)
+        for kind in _KINDS
+        for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+        for host in ("*", "10.0.0.1")
+        for operation in (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALL)
+        for permission in (Permission.ALLOW, Permission.DENY)
+    ]
+    cluster = AclOperation.IDEMPOTENT_WRITE, Permission.ALLOW
+    return [
+        *entries,
+        Acl(AclResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, f"User:{user}", "*", *cluster),
+        Acl(AclResourceType.TOPIC, "*", PatternType.LITERAL, f"User:{user}", "*", AclOperation.READ, Permission.ALLOW),
+    ]
+
+
+async def check_zookeeper(kafka: Address, zookeeper: str) -> dict[str, bool]:
+    """What holds, by name. Raises KafkaError, ZooKeeperError."""
+    session = await KazooSession(_NoEvents()).open(zookeeper, 30_000, 30_000)
+    try:
+        async with Admin({"bootstrap.servers": format_address(*kafka)}) as admin:
+            theirs, ours = sorted(every_kind("theirs")), sorted(every_kind("ours"))
+            await admin.create_acls(theirs)
+            checks = {"what Kafka writes is read": await _in_zookeeper(session, "User:theirs") == theirs}
+            nodes = AclNodes(session.apply, lambda resource, acls: None)
+            await nodes.alter(ours)
+            checks["what coterie writes is obeyed"] = await _agrees(admin, "ours", ours)
+            await nodes.alter((), ours)
+            checks["what coterie removes is gone"] = await _agrees(admin, "ours", [])
+            return checks
+    finally:
+        await session.close()
+
+
+async def _agrees(admin: Admin, user: str, wanted: list[Acl]) -> bool:
+    """Whether Kafka describes these within `ACLS_KNOWN_S`."""
+    ends_s = asyncio.get_running_loop().time() + ACLS_KNOWN_S
+    while await admin.describe_acls(AclFilter(principal=f"User:{user}")) != wanted:
+        if asyncio.get_running_loop().time() > ends_s:
+            return False
+        await asyncio.sleep(0.1)
+    return True
+
+
+async def _in_zookeeper(session: KazooSession, principal: str) -> list[Acl]:
+    acls: list[Acl] = []
+    for pattern in acl_changes.ROOTS:
+        for kind in acl_changes.TYPES:
+            names: list[str] = await session.apply(List(acl_changes.type_path(pattern, kind)))  # type: ignore[assignment]
+            for name in names:
+                resource = AclResource(pattern, kind, name)
+                node = await session.apply(Read(resource.path))
+                acls += acl_changes.of_data(resource, node.data) if isinstance(node, Znode) else []
+    return sorted(acl for acl in acls if acl.principal == principal)
+
+
+class _NoEvents:
+    """Nothing is watched."""
+
+    def changed(self, path: str) -> None: ...
+
+    def suspended(self) -> None: ...
+
+    def connected(self) -> None: ...
+
+    def expired(self) -> None: ...
+
+
 Progress = Callable[[str], None]
 
 

@@ -13,16 +13,31 @@ from pathlib import Path
 
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.wire.errors import ErrorCode
-from coterie_conformance.applications.strikes import STRIKE_EVERY_S, ApplicationStrikes
-from coterie_conformance.applications.verdict import ApplicationVerdict
-from coterie_conformance.applications.word_counts import APPLICATION, built, instance
-from coterie_conformance.histories.run import KillableBroker
+from coterie_conformance.applications.strikes import STRIKE_EVERY_S, ApplicationStrikes, ApplicationVerdict
+from coterie_conformance.histories.workload import KillableBroker
+from coterie_conformance.servers.kafka import SIMPLE_LOGGER, maven_jars
+from coterie_conformance.servers.programs import JavaProcess, java_program
 
+APPLICATION = "word-counts"
+_SOURCE = Path(__file__).with_name("WordCounts.java")
 EXACTLY_ONCE = "exactly_once_v2"
 _INPUT, _OUTPUT, _PARTITIONS = "lines", "counts", 4
 _INSTANCES = 2
 _WORDS, _SENT_EVERY_S = 40, 0.01
 _QUIET_MS, _SETTLED_S = 5_000, 120.0
+
+
+def built(version: str, folder: Path) -> list[str]:
+    """The command of the program for that version of Kafka Streams, without its arguments. Raises CannotRun."""
+    wanted = [("org.apache.kafka", "kafka-streams", version), SIMPLE_LOGGER]
+    lib = maven_jars(f"kafka-streams-{version}", wanted)
+    return java_program(_SOURCE, lib, folder)
+
+
+def instance(command: list[str], server: str, folder: Path, guarantee: str, protocol: str = "classic") -> JavaProcess:
+    """A process of the application, which keeps its state in ``folder``. ``protocol`` is that of its group."""
+    arguments = [server, APPLICATION, str(folder), guarantee, protocol]
+    return JavaProcess([*command, *arguments], folder.with_name(f"{folder.name}.log"))
 
 
 def judge(

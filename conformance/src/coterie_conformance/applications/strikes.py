@@ -1,13 +1,15 @@
-"""An application's processes and its broker are killed in turn, in an order that a seed draws."""
+"""What an application goes through, and what it made of it: its processes and its broker are killed in turn, in an order
+that a seed draws; and the verdict on the lines that it was given."""
 
 from __future__ import annotations
 
 import random
 import time
+from dataclasses import dataclass
 
 from coterie.text.addresses import format_address
-from coterie_conformance.histories.run import KillableBroker
-from coterie_conformance.servers.java_process import JavaProcess
+from coterie_conformance.histories.workload import KillableBroker
+from coterie_conformance.servers.programs import JavaProcess
 
 STRIKE_EVERY_S, DOWN_S = 8.0, 2.0
 STRIKES_EACH = 2
@@ -58,3 +60,12 @@ class ApplicationStrikes:
         process.kill()
         time.sleep(DOWN_S)
         process.start()
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVerdict:
+    """``strikes`` are who was killed, in order; ``sent`` counts lines; ``wrong`` is empty where all is right."""
+
+    strikes: tuple[str, ...]
+    sent: int
+    wrong: tuple[str, ...]

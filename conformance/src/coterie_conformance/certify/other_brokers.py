@@ -22,7 +22,7 @@ from coterie.certify.replay import HOLDS, Certificate, certify
 from coterie.text.addresses import parse_address
 from coterie_conformance.groups.differential import coterie_broker
 from coterie_conformance.servers.kafka import end
-from coterie_conformance.servers.kfake import NAME, kfake_program
+from coterie_conformance.servers.programs import NAME, kfake_program
 
 Address = tuple[str, int]
 PAGES = Path("docs/certify")

@@ -1,4 +1,5 @@
-"""Makes the recordings of `coterie certify`: which stories Apache Kafka is sent, and its responses to them."""
+"""Makes the recordings of `coterie certify`: which stories Apache Kafka is sent, the named rules among them, and its
+responses. Apache Kafka is also certified beside its own recording, where every difference is a false alarm."""
 
 from __future__ import annotations
 
@@ -6,21 +7,39 @@ import asyncio
 import gzip
 import itertools
 import json
+import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import coterie.certify
 from coterie.certify.question import READING, Question, Story
-from coterie.certify.recording import NOT_ASKED, RecordedStory, Recording, compared_parts, story_prefix
-from coterie.certify.replay import AGAIN_EVERY_S
+from coterie.certify.recording import NOT_ASKED, RecordedStory, Recording, compared_parts, load, story_prefix
+from coterie.certify.replay import AGAIN_EVERY_S, Certificate, StoryOutcome, certify
 from coterie.certify.responses import Tree
 from coterie.certify.settling import until_the_coordinator_has_loaded
 from coterie.certify.side import LATE, StorySide
 from coterie.wire.fields import Versions
 from coterie_conformance.certify.rule import CertifyRule
-from coterie_conformance.certify.rules import RULES
+from coterie_conformance.certify.rules_of_groups import GROUP_RULES, OFFSET_RULES
+from coterie_conformance.certify.rules_of_producers import IDEMPOTENT_RULES, TRANSACTION_RULES
+from coterie_conformance.certify.rules_of_topics import RECORD_RULES, SESSION_RULES, SETTING_RULES, TOPIC_RULES
 from coterie_conformance.everything.generated.pieces import Common
 from coterie_conformance.everything.generated.systematic import systematic
+from coterie_conformance.everything.judge import common_versions
+from coterie_conformance.servers.kafka import running
+
+RULES: tuple[CertifyRule, ...] = (
+    *GROUP_RULES,
+    *OFFSET_RULES,
+    *IDEMPOTENT_RULES,
+    *TRANSACTION_RULES,
+    *TOPIC_RULES,
+    *SETTING_RULES,
+    *RECORD_RULES,
+    *SESSION_RULES,
+)
+
 
 PASSES = 2
 # Kafka answers before all its parts know: what was written is read only after this long, in each round of a recording.
@@ -39,6 +58,9 @@ NOT_YET_S = 4.0
 TOPIC_RESOURCE = 2  # of IncrementalAlterConfigs
 # The same for classes of value that reach beyond a story's own names, e.g. a setting of the broker.
 _OWN_NAMES = {"IncrementalAlterConfigs": ("resource_type", "resource_name"), "AlterPartitionReassignments": ("topics",)}
+RECORDINGS = Path(coterie.certify.__file__).parent / "recordings"
+# Everything else as Kafka comes: a recording is for brokers as their users start them.
+_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def save(recording: Recording, folder: Path) -> Path:
@@ -133,3 +155,22 @@ async def _settled_response(side: StorySide, question: Question) -> Tree:
         if time.monotonic() > end or not any(word in repr(response) for word in TRANSIENT):
             return response
         await asyncio.sleep(AGAIN_EVERY_S)
+
+
+def record_kafka(version: str, folder: Path) -> Path:
+    """Asks that Kafka every story and writes its responses into the package; the file. Raises CannotRun."""
+    with running(version, folder, _SETTINGS) as address:
+
+        async def ask() -> Path:
+            stories = stories_for(await common_versions([address]))
+            recording = await record(version, stories, address, int(time.time()) * 1000)
+            RECORDINGS.mkdir(exist_ok=True)
+            return save(recording, RECORDINGS)
+
+        return asyncio.run(ask())
+
+
+def certify_kafka(version: str, folder: Path, progress: Callable[[StoryOutcome], None]) -> Certificate:
+    """Raises CannotRun."""
+    with running(version, folder, _SETTINGS) as address:
+        return asyncio.run(certify(load(version), address, secrets.token_hex(2), progress))

@@ -17,7 +17,7 @@ from coterie.cli.parts.invocation import json_option, was_given
 from coterie.cli.parts.option_values import IntegerRange, NumberRange
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.text.quantity import quantity
-from coterie_conformance.cli.parts.cluster_clients import CLIENT_NAMES
+from coterie_conformance.cli.parts.cluster import CLIENT_NAMES
 from coterie_conformance.cli.parts.options import PartOptions
 from coterie_conformance.cli.parts.order import in_order, rows, runs
 from coterie_conformance.cli.parts.table import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS

@@ -1,4 +1,4 @@
-"""Seeds of stories run over cores or Spark: the options, the results as they come, and the figures at the end."""
+"""Seeds of stories run over cores or Spark: the options, the results as they come and in a file, and the figures at the end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from coterie.cli.parts.option_values import IntegerRange, NumberRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
-from coterie_conformance.cli.kept_lines import commit_of_source
-from coterie_conformance.cli.seed_results import Result, SeedResults
+from coterie_conformance.cli.kept_lines import KeptLines, commit_of_source
 
+Result = tuple[int, dict[str, Any], str]  # seed, report, failure
 F = TypeVar("F", bound=Callable[..., Any])
 # What is summed over the seeds' reports -> its noun, in singular and plural.
 NOUNS = {
@@ -62,6 +62,23 @@ _OPTIONS = (
     ),
     json_option,
 )
+
+
+class SeedResults:
+    """``passed``: seed -> its report. A seed that failed is not among them, and so runs again. Raises as `KeptLines`."""
+
+    def __init__(self, path: Path, story: str, minutes: float) -> None:
+        self._lines = KeptLines(path, {"of": story, "minutes": minutes})
+        try:
+            kept = [(int(r["seed"]), dict(r["report"]), r["failure"]) for r in self._lines.results]
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._lines.refused() from error
+        self.passed: dict[int, dict[str, Any]] = {seed: report for seed, report, failure in kept if not failure}
+
+    def add(self, result: Result, commit: str) -> None:
+        """Appends a line; ``commit``: of the source that ran."""
+        seed, report, failure = result
+        self._lines.add({"seed": seed, "report": report, "failure": failure, "commit": commit})
 
 
 def seed_options(command: F) -> F:

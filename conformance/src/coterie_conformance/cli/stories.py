@@ -11,8 +11,7 @@ import click
 from coterie.cli.parts.option_values import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
-from coterie_conformance.cli.seed_results import Result
-from coterie_conformance.cli.seed_runs import SeedRun, seed_options
+from coterie_conformance.cli.seed_runs import Result, SeedRun, seed_options
 
 
 @click.command(

@@ -15,8 +15,8 @@ from typing import Any
 
 from coterie_conformance.clients.steps import EVERY_TOPIC_SETTING, GROUP, PARTITIONS, RECORDS, TOPIC, TRANSACTION
 from coterie_conformance.differences.of_versions import SETTINGS_GONE_IN_4
-from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
 from coterie_conformance.servers.kafka import CannotRun, cache_folder
+from coterie_conformance.servers.programs import FRANZ_GO, go_program
 
 LIMIT_S = 300.0
 ENDED = "the script's end"

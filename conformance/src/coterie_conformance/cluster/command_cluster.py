@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coterie_conformance.cluster.view import ZooKeeperView
+from coterie_conformance.cluster.mixed import ZooKeeperView
 from coterie_conformance.servers.kafka import CannotRun
 
 COMMAND = [sys.executable, "-m", "coterie", "cluster"]

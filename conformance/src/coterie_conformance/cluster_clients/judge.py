@@ -11,9 +11,8 @@ from pathlib import Path
 from coterie.client.errors import KafkaError
 from coterie_conformance.cluster.command_cluster import command_cluster
 from coterie_conformance.cluster.mixed import SETTINGS, BrokerKind, NotInTime, mixed_cluster
-from coterie_conformance.cluster_clients.kills import BROKERS, GroupKills, KillableCluster, KillsReport
+from coterie_conformance.cluster_clients.kills import BROKERS, GROUP_PROGRAMS, GroupKills, KillableCluster, KillsReport
 from coterie_conformance.cluster_clients.outages import OutageFigure, figure, is_slower, slowest_by_kill
-from coterie_conformance.cluster_clients.programs import GROUP_PROGRAMS
 from coterie_conformance.servers.kafka import CannotRun
 
 # Of both sides. What `coterie cluster start` has by itself; a broker is down for longer.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
 import time
@@ -16,20 +17,78 @@ from coterie.client import Admin
 from coterie.client.admin_types import GroupState
 from coterie.client.errors import KafkaError
 from coterie.coordinator.partitioning import partition_for
+from coterie_conformance.clients.programs import PROGRAMS, environment
 from coterie_conformance.cluster.command_cluster import CommandCluster
-from coterie_conformance.cluster.java_load import ClientLoad
-from coterie_conformance.cluster.mixed import MixedCluster, NotInTime, in_turn, wait_until
+from coterie_conformance.cluster.java_load import ClientLoad, JavaClients, JavaLoad
+from coterie_conformance.cluster.mixed import VERSION, MixedCluster, NotInTime, in_turn, wait_until
 from coterie_conformance.cluster.strikes import OFFSETS_TOPIC, BrokerRole, committed_offsets, not_delivered
 from coterie_conformance.cluster_clients.outages import GroupOutage, GroupTimes, ObservedKill, outages
-from coterie_conformance.cluster_clients.programs import MEMBERS, GroupProgram, GroupTopic
 from coterie_conformance.histories.operation_history import ClientOperation, PollStep, SendStep, anomalies
+from coterie_conformance.servers.kafka import jars
 
+MEMBERS = 3
+_SOURCES = Path(__file__).parents[2]
 BROKERS = (1, 2, 3)
 PARTITIONS = 6
 EVERY_S, DOWN_S = 20.0, 8.0
 SETTLED_S = 5.0  # before the first kill
 LOOK_EVERY_S = 0.02
 ROLES = (BrokerRole.COORDINATOR, BrokerRole.CONTROLLER)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTopic:
+    """What a client's group works on."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    group: str
+    log: Path
+    polled: Callable[[int], None]
+    committed: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgram:
+    """A client. ``member`` begins the names of its members in the history; ``prepare`` installs it the first time, and raises
+    CannotRun."""
+
+    name: str
+    member: str
+    prepare: Callable[[], object]
+    start: Callable[[GroupTopic], ClientLoad]
+
+
+def _java(work: GroupTopic) -> ClientLoad:
+    clients = JavaClients(writers=1, readers=0, members=MEMBERS, group=work.group)
+    return JavaLoad(
+        work.bootstrap, work.topic, work.partitions, clients, log=work.log, polled=work.polled, committed=work.committed
+    )
+
+
+def _python(name: str, installed: str, module: str) -> GroupProgram:
+    """``installed``: of `PROGRAMS`, each of which has an environment of its own."""
+    client = next(program for program in PROGRAMS if program.name == installed)
+
+    def start(work: GroupTopic) -> ClientLoad:
+        python = environment(client)[0]
+        arguments = (work.bootstrap, work.topic, str(work.partitions), str(MEMBERS), work.group)
+        command = [python, "-m", f"coterie_conformance.cluster_clients.{module}", *arguments]
+        variables = {**os.environ, "PYTHONPATH": str(_SOURCES)}
+        return ClientLoad(command, work.topic, work.log, work.polled, work.committed, variables)
+
+    return GroupProgram(name, f"{name}-member-", partial(environment, client), start)
+
+
+GROUP_PROGRAMS = {
+    "confluent-kafka": _python("confluent-kafka", "confluent-kafka", "confluent_work"),
+    "aiokafka": _python("aiokafka", "aiokafka", "aiokafka_work"),
+    "kafka-python": _python("kafka-python", "kafka-python 3.0", "kafka_python_work"),
+    "java": GroupProgram(f"Java {VERSION}", "java-member-", partial(jars, VERSION), _java),
+}
+
+
 KillableCluster = MixedCluster | CommandCluster
 
 

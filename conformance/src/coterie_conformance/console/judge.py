@@ -17,8 +17,7 @@ from playwright.async_api import Error as BrowserError
 
 from coterie.client import KafkaError
 from coterie_conformance.console.browser import Complaints, chromium
-from coterie_conformance.console.clusters import ShownCluster
-from coterie_conformance.console.shown_work import GROUP, PARTITIONS, TOPIC, ShownWork, at_work
+from coterie_conformance.console.clusters import GROUP, PARTITIONS, TOPIC, ShownCluster, ShownWork, at_work
 from coterie_conformance.servers.kafka import CannotRun, end
 
 SEEN_S = 2.0  # within which a change must be on the page

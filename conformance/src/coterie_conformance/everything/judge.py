@@ -11,20 +11,52 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from coterie.certify.question import API_BY_NAME, Question, Story, values_in
 from coterie.certify.side import RESPONSE_S, StorySide
 from coterie.client.connection.connection import Connection
+from coterie.runtime.zookeeper_session import connect
 from coterie.wire.fields import Versions
 from coterie_conformance.differences.of_clusters import OF_CLUSTERS
 from coterie_conformance.differences.table import ROWS
 from coterie_conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
-from coterie_conformance.everything.leftovers import Leftovers
 
-Address = tuple[str, int]
+_SESSION_MS, _CONNECT_MS = 30_000, 20_000
+_FOLDERS = ("/config/users", "/config/clients")
+_MAKING_NODES = frozenset({"AlterClientQuotas", "AlterUserScramCredentials"})
 AT_ONCE = 16
 DIFFERENCES_KEPT = 3  # of one kind
 VALUES_KEPT = 2  # of one field
+
+
+class Leftovers:
+    """``client``: a kazoo client; see `leftovers_of`. `remove` may be called from any thread."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._client.stop()
+        self._client.close()
+
+    def remove(self, story: Story, prefix: str) -> None:
+        """The nodes whose names begin with the story's ``prefix``, if it asked for any."""
+        if not any(question.api in _MAKING_NODES for question in story.questions):
+            return
+        for folder in _FOLDERS:
+            for name in self._client.get_children(folder):
+                if name.startswith(prefix):
+                    self._client.delete(f"{folder}/{name}", recursive=True)
+
+
+def leftovers_of(zookeeper: str) -> Leftovers:
+    """``zookeeper``: HOST:PORT. Raises `zookeeper_session.Unreachable`, ExtraMissing without kazoo."""
+    return Leftovers(connect(zookeeper, _SESSION_MS, _CONNECT_MS))
+
+
+Address = tuple[str, int]
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from coterie_conformance.differences.table import ROWS
 from coterie_conformance.everything.comparison import Difference
 from coterie_conformance.everything.generated.domains import BOUNDED, SHARED
 from coterie_conformance.everything.generated.systematic import fields
-from coterie_conformance.everything.harmful import HARMFUL
 from coterie_conformance.everything.judge import VALUES_KEPT, JudgeResult
+from coterie_conformance.everything.run import HARMFUL
 
 KINDS_OF_A_ROW = 30
 

@@ -36,10 +36,8 @@ from coterie.wire.messages.stored.consumer_offsets import (
 )
 from coterie.wire.messages.stored.transaction_state import TransactionLogKey, TransactionLogValue
 from coterie.wire.primitives import WireError
-from coterie_conformance.fuzzing.batches import malformed_batch, malformed_message_set
-from coterie_conformance.fuzzing.files import FILE_TARGETS
-from coterie_conformance.fuzzing.messages import random_struct
-from coterie_conformance.fuzzing.small_files import small_file_targets
+from coterie_conformance.fuzzing.files import FILE_TARGETS, small_file_targets
+from coterie_conformance.fuzzing.inputs import malformed_batch, malformed_message_set, random_struct
 from coterie_conformance.fuzzing.target import Target
 
 UNFOLDED_BYTES = 8 * 1024 * 1024  # the bound of targets that decompress, so that a bomb is found cheaply

@@ -36,7 +36,7 @@ from coterie.wire.messages.settings.describe_configs import DescribeConfigsReque
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.primitives import write_unsigned_varint
-from coterie_conformance.hostile.attack import Address, Attack
+from coterie_conformance.hostile.target import Address, Attack
 
 PLAIN, COMPACTED = "hostile-plain", "hostile-compacted"
 PRODUCE_VERSION, FETCH_VERSION, LIST_VERSION, COMMIT_VERSION, JOIN_VERSION = 9, 12, 7, 7, 5

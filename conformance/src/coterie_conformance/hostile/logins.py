@@ -21,9 +21,8 @@ from coterie.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from coterie_conformance.hostile.attack import Address, Attack, BoundBrokenError
 from coterie_conformance.hostile.attacks import send, sockets
-from coterie_conformance.hostile.target import PASSWORD, UNAUTHENTICATED_MS, USER
+from coterie_conformance.hostile.target import PASSWORD, UNAUTHENTICATED_MS, USER, Address, Attack, BoundBrokenError
 from coterie_conformance.hostile.volleys import frames_after_login, frames_before_login
 
 SASL, TLS = "SASL_PLAINTEXT", "SASL_SSL"  # the listeners

@@ -9,11 +9,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie_conformance.hostile.attack import Attack, BoundBrokenError
 from coterie_conformance.hostile.attacks import ATTACKS, make_topics
 from coterie_conformance.hostile.bystander import SILENT_AFTER_S, BrokerSilentError, Bystander
 from coterie_conformance.hostile.logins import LOGIN_ATTACKS
-from coterie_conformance.hostile.target import AttackedBroker, MemoryPeak, coterie_target, secured_target
+from coterie_conformance.hostile.target import (
+    Attack,
+    AttackedBroker,
+    BoundBrokenError,
+    MemoryPeak,
+    coterie_target,
+    secured_target,
+)
 
 WORST_S = 1.0
 MEMORY_MB = 300.0

@@ -1,14 +1,16 @@
-"""The broker that is attacked, in a process of its own: its address, memory, descriptors, and what its log has."""
+"""An attack, as the tables of `attacks` and `logins` have it, and the broker that is attacked, in a process of its own: its
+address, memory, descriptors, and what its log has."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,3 +152,22 @@ def secured_target(
     }
     with coterie_target(folder, SETTINGS | own | dict(changes or {}), listeners, command) as target:
         yield target
+
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """``amount`` of something, at that listener; ``small`` of it in the tests. ``run`` may raise `BoundBrokenError`."""
+
+    name: str
+    run: Callable[[Address, int, random.Random], str]
+    amount: int
+    small: int
+    on_kafka: bool = True  # whether it makes sense there
+    listener: str = "PLAINTEXT"
+
+
+class BoundBrokenError(RuntimeError):
+    """The broker did not hold the bound that an attack is about."""

@@ -20,10 +20,9 @@ from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
-from coterie_conformance.fuzzing.messages import random_struct
+from coterie_conformance.fuzzing.inputs import random_struct
 from coterie_conformance.fuzzing.target import mutated
-from coterie_conformance.hostile.attack import Address
-from coterie_conformance.hostile.target import PASSWORD, USER
+from coterie_conformance.hostile.target import PASSWORD, USER, Address
 
 AT_ONCE = 192  # connections: most wait for a request that waits
 FRAMES = 40  # that a connection sends in one piece

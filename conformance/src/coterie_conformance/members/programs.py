@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
-from coterie_conformance.servers.java_process import java_program
 from coterie_conformance.servers.kafka import jars
+from coterie_conformance.servers.programs import FRANZ_GO, go_program, java_program
 
 HERE = Path(__file__).parent
 KAFKA = "4.4.0"

@@ -1,7 +1,7 @@
 """The clients of the stories as programs, made ready once, and a member while it runs.
 
 A program's arguments are address, group, topics or ^regex, and settings KEY=VALUE by Java's names. It reads until SIGTERM, by
-which it leaves, and takes `commands` on its standard input.
+which it leaves, and takes commands on its standard input.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import go_program
-from coterie_conformance.servers.java_process import java_program
 from coterie_conformance.servers.kafka import jars
+from coterie_conformance.servers.programs import go_program, java_program
 
 HERE = Path(__file__).parent
 END_S = 15.0
@@ -79,7 +78,7 @@ class StoryMember:
         return cls(process)
 
     def command(self, text: str) -> None:
-        """One of `commands`."""
+        """One of those of `our_crew.Commands`."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{text}\n")
         self.process.stdin.flush()

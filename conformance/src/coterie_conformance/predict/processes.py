@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.java_process import java_program
 from coterie_conformance.servers.kafka import jars
+from coterie_conformance.servers.programs import java_program
 
 HERE = Path(__file__).parent
 JAVA_OLD, JAVA_NEW, LIBRDKAFKA, OURS = "Java 3.9.1", "Java 4.3.0", "librdkafka", "coterie"

@@ -26,8 +26,7 @@ from coterie.assignors.blobs import decode_assignment, decode_subscription, enco
 from coterie.assignors.cooperation import handed_over
 from coterie.assignors.server_side import SERVER_ASSIGNORS, TargetMember, TargetTopic
 from coterie.assignors.simple import assign_simply
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
-from coterie_conformance.scenarios.steps import run_step
+from coterie_conformance.scenarios.groups.scenario import ScenarioError, run_step
 
 Partition = tuple[str, int]
 Options = dict[str, str]

@@ -27,7 +27,7 @@ from coterie.authorizer.acls import (
 )
 from coterie.authorizer.authorizer import Authorizer
 from coterie.wire.errors import Refusal
-from coterie_conformance.scenarios.steps import run_step
+from coterie_conformance.scenarios.groups.scenario import run_step
 
 Options = dict[str, str]
 _CLIENT = "192.168.0.1"

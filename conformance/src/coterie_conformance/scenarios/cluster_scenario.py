@@ -63,8 +63,7 @@ from coterie.zookeeper.operations import (
     ZooKeeperError,
 )
 from coterie_conformance.scenarios.cluster_traces import effect_text, partition_of, write_texts
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
-from coterie_conformance.scenarios.steps import run_step
+from coterie_conformance.scenarios.groups.scenario import ScenarioError, run_step
 
 _FOREVER_MS = 10**9
 _SETTLED_MS = 100  # after a step: the watches have fired

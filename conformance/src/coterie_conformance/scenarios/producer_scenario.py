@@ -44,8 +44,7 @@ from coterie.wire.messages.logs.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
-from coterie_conformance.scenarios.steps import run_step
+from coterie_conformance.scenarios.groups.scenario import ScenarioError, run_step
 
 RECORD_BYTES = 100
 KIP_580 = ("retry_backoff_ms", "retry_backoff_max_ms")

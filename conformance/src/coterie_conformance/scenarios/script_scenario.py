@@ -13,7 +13,7 @@ from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.scripts.script_actor import Log
 from coterie.laboratory.world import NetworkFaults, World
-from coterie_conformance.scenarios.steps import run_step
+from coterie_conformance.scenarios.groups.scenario import run_step
 
 GROUP = "g"
 RECORDS_PER_S = 10

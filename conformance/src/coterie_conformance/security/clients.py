@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
 from coterie_conformance.servers.kafka import jars
+from coterie_conformance.servers.programs import FRANZ_GO, go_program
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 60.0

@@ -4,6 +4,7 @@ cannot trust: it reports its own error, and the broker's log has a line for it w
 from __future__ import annotations
 
 import datetime
+import json
 import logging
 import os
 import secrets
@@ -13,7 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import jwt
 import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from coterie.authentication.mechanisms import credential_of, salted
@@ -22,8 +25,9 @@ from coterie.broker.clients.users_file import line_of
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import LocalBroker
 from coterie_conformance.security import clients, spark
-from coterie_conformance.security.bearer_tokens import BearerTokens
 
+KEY_ID, KEY_BITS = "the-key", 2048
+LIFETIME_S = 3600
 WITH_PASSWORD = ("PLAIN", *HASHES)
 MECHANISMS = (*WITH_PASSWORD, clients.BEARER)
 LINE_WITHIN_S = 5.0
@@ -77,6 +81,37 @@ OWN_CERTIFICATE_ERRORS = {
 # Of a bearer's token: Kafka and coterie send the error as a challenge of SASL. kafkajs takes that for the end of the login and
 # sends its first request, at which the broker closes the connection; franz-go ends the login itself.
 BEARER_ERRORS = {"kafkajs": "KafkaJSConnectionClosedError", "franz-go": "unexpected data in oauth response"}
+
+
+class BearerTokens:
+    """Each token is of alice. ``settings``: the broker's, by which it checks them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._key, self._other = (generate_private_key(65_537, KEY_BITS) for _ in range(2))
+        public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        keys = folder / "jwks.json"
+        keys.write_text(json.dumps({"keys": [public | {"kid": KEY_ID, "alg": "RS256", "use": "sig"}]}))
+        self.settings = {
+            "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            "coterie.sasl.oauthbearer.allowed.urls": keys.as_uri(),
+        }
+
+    def valid(self) -> str:
+        """By the key of the JWKS."""
+        return self._token(self._key, LIFETIME_S)
+
+    def of_another_key(self) -> str:
+        """It names the key of the JWKS."""
+        return self._token(self._other, LIFETIME_S)
+
+    def expired(self) -> str:
+        """By the key of the JWKS; its end is further back than clocks may differ."""
+        return self._token(self._key, -LIFETIME_S)
+
+    def _token(self, key: RSAPrivateKey, lifetime_s: int) -> str:
+        end_s = int(time.time()) + lifetime_s
+        claims = {"sub": "alice", "iat": end_s - 2 * LIFETIME_S, "exp": end_s}
+        return jwt.encode(claims, key, "RS256", {"kid": KEY_ID})
 
 
 @dataclass(frozen=True, slots=True)

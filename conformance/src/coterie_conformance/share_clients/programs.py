@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie_conformance.clients.programs import PROGRAMS, environment
-from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
-from coterie_conformance.servers.java_process import java_program
 from coterie_conformance.servers.kafka import jars
+from coterie_conformance.servers.programs import FRANZ_GO, go_program, java_program
 
 HERE = Path(__file__).parent
 LIMIT_S = 60.0  # of one command

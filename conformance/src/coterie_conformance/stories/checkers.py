@@ -1,16 +1,28 @@
-"""What must hold of a story's history and of what the brokers have at its end. Each checker raises AssertionError."""
+"""What must hold of a story's history, of what the brokers have at its end, of their logs and of members. Each checker
+raises AssertionError."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from coterie.client import Consumer
+from coterie.coordinator.consumer.state import ConsumerGroup, TopicIdPartition
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.state import Phase
+from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import BatchHeader, batches, check_crc
+from coterie.records.decoding import decode_records
+from coterie.records.markers import marker_of
 from coterie_conformance.stories.history import History, TopicPartition
 from coterie_conformance.stories.members import COPY
 from coterie_conformance.stories.plan import OUTPUT
 
 Log = Sequence[tuple[int, bytes]]
 Logs = Mapping[TopicPartition, Log]
+READ_BYTES = 100_000
 
 
 def check_log(history: History, logs: Logs, *, loses: bool) -> None:
@@ -145,3 +157,114 @@ def check_ledger(history: History, committed: Mapping[TopicPartition, int]) -> N
         has = committed.get(partition, 0)
         expected = {certain, *superseded, *(offset for offset in possible if offset > certain)}
         assert has in expected, f"{partition}: committed in transactions is {has}, expected {sorted(expected)[:5]}"
+
+
+Records = list[tuple[int, bytes]]
+
+
+def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    """Every batch from the log's start on, with the bytes that hold it and where it begins in them."""
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        data, before = log.read(offset, READ_BYTES), offset
+        for position, header in batches(data):
+            check_crc(data, position, header)
+            yield header, data, position
+            offset = header.last_offset + 1
+        assert offset > before, f"nothing can be read at offset {offset}, before the end {log.end_offset}"
+
+
+def check_batches(name: str, log: PartitionLog) -> None:
+    """Offsets have no gap; the sequence numbers of a producer id and epoch follow each other."""
+    sequences: dict[tuple[int, int], int] = {}
+    next_offset: int | None = None
+    for header, _, _ in read_batches(log):
+        expected = min(header.base_offset, log.log_start_offset) if next_offset is None else next_offset
+        assert header.base_offset == expected, f"{name}: offset {header.base_offset} follows {expected - 1}"
+        next_offset = header.last_offset + 1
+        if header.producer_id < 0 or header.is_control:
+            continue
+        producer = header.producer_id, header.producer_epoch
+        before = sequences.get(producer)
+        assert before is None or header.base_sequence == before + 1, (
+            f"{name}: of producer {producer} sequence {header.base_sequence} follows {before}"
+        )
+        sequences[producer] = header.last_sequence
+    assert next_offset in (None, log.end_offset), f"{name}: the last batch ends at {next_offset}, not {log.end_offset}"
+
+
+def committed_records(log: PartitionLog) -> Records:
+    """Offset and value, by the markers alone, in the order of the log."""
+    every: list[tuple[int | None, int, bytes]] = []
+    open_at: dict[int, list[int]] = {}
+    committed: set[int] = set()
+    for header, data, position in read_batches(log):
+        if header.is_control:
+            mine = open_at.pop(header.producer_id, [])
+            committed.update(mine if marker_of(data, position, header) else ())
+            continue
+        number = header.base_offset if header.is_of_a_transaction else None
+        if number is not None:
+            open_at.setdefault(header.producer_id, []).append(number)
+        records = decode_records(data, position, header)
+        every += [(number, r.offset, r.value or b"") for r in records if r.offset >= log.log_start_offset]
+    return [(offset, value) for number, offset, value in every if number is None or number in committed]
+
+
+def check_committed(name: str, log: PartitionLog, read: Records) -> None:
+    """``read``: what a reader of committed records gets of the whole log."""
+    expected = committed_records(log)
+    if read != expected:
+        missing = [record for record in expected if record not in read]
+        more = [record for record in read if record not in expected]
+        raise AssertionError(f"{name}: by the markers a reader should get {missing[:3]}, and should not {more[:3]}")
+
+
+def check_epoch(name: str, log: PartitionLog, offset: int, epoch: int) -> None:
+    """A committed offset has the epoch of the leader that appended what is before it (KIP-320)."""
+    if epoch == UNDEFINED_EPOCH:
+        assert not offset, f"{name}: {offset} is committed without a leader epoch"
+        return
+    begun = [entry.epoch for entry in log.epochs.cache.entries if entry.start_offset < offset]
+    assert not begun or epoch == begun[-1], (
+        f"{name}: {offset} is committed with leader epoch {epoch}, before it is {begun[-1]}"
+    )
+
+
+Consumers = Mapping[str, Consumer[Any, Any]]
+
+
+def check_member(group: AnyGroup, name: str, consumer: Consumer[Any, Any], topic_ids: Mapping[str, bytes]) -> None:
+    """What a member of the consumer protocol reads, the coordinator gives to nobody else."""
+    if isinstance(group, ConsumerGroup):
+        member_id = consumer.group_metadata().member_id
+        used = {(topic_ids[tp.topic], tp.partition) for tp in consumer.assignment()}
+        _check_user(group, name, member_id, consumer.generation, used)
+
+
+def _check_user(group: ConsumerGroup, name: str, member_id: str, epoch: int, used: Iterable[TopicIdPartition]) -> None:
+    """What ``name`` uses as this member in its present epoch, or the one before, the coordinator gives to nobody else. Who is
+    in an older one, or in the group no more, does not know it yet."""
+    member = group.members.get(member_id)
+    if (
+        member is not None
+        and epoch > 0
+        and epoch in (member.current.member_epoch, member.current.previous_member_epoch)
+    ):
+        free = set(used) - member.current.assigned.keys() - member.current.pending_revocation.keys()
+        assert not free, f"{name} uses {sorted(free)}, which the coordinator may give to others"
+
+
+def check_owners(group: AnyGroup, consumers: Consumers, running: Iterable[str]) -> None:
+    """In a stable generation of the classic protocol no partition has two owners."""
+    if isinstance(group, ConsumerGroup) or group.phase != Phase.STABLE:
+        return
+    owner: dict[Any, str] = {}
+    for name in running:
+        consumer = consumers.get(name)
+        if consumer is None or consumer.generation != group.generation:
+            continue
+        if consumer.group_metadata().member_id in group.members:
+            for partition in consumer.assignment():
+                assert partition not in owner, f"{partition} is owned by {owner[partition]} and {name}"
+                owner[partition] = name

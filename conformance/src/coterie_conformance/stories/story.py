@@ -16,10 +16,15 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
-from coterie_conformance.stories import checkers, log_rules, member_rules
+from coterie_conformance.stories import checkers
 from coterie_conformance.stories.administration import Administration, GivenProducerIds, small_blocks
-from coterie_conformance.stories.administrators import claim_ids, delete_records
-from coterie_conformance.stories.beginnings import create_offsets_topic, plant_orphan, set_transaction_version
+from coterie_conformance.stories.administrators import (
+    claim_ids,
+    create_offsets_topic,
+    delete_records,
+    plant_orphan,
+    set_transaction_version,
+)
 from coterie_conformance.stories.cluster_checker import ClusterChecker
 from coterie_conformance.stories.cluster_faults import cluster_rows
 from coterie_conformance.stories.faults import TABLE, StoryFaults
@@ -213,7 +218,7 @@ class ProgramStory:
     def _member_polled(self, name: str) -> None:
         group = self.broker.group_now(READERS)
         if group is not None and not self.faults.loses_unsynced:
-            member_rules.check_member(group, name, self.work.consumers[name], self.topic_ids)
+            checkers.check_member(group, name, self.work.consumers[name], self.topic_ids)
 
     def _check_groups(self) -> None:
         """Where there is a coordinator."""
@@ -224,7 +229,7 @@ class ProgramStory:
         state, alive = self.broker.group_now(READERS), self.world.processes
         if state is not None and not self.faults.loses_unsynced:
             running = [name for name in self.work.consumers if alive[name].is_alive]
-            member_rules.check_owners(state, self.work.consumers, running)
+            checkers.check_owners(state, self.work.consumers, running)
             for name in running:
                 self._member_polled(name)
 
@@ -312,16 +317,16 @@ class ProgramStory:
         logs = self._raw_logs()
         for (topic, partition), log in logs.items():
             name = f"{topic}-{partition}"
-            log_rules.check_batches(name, log)
+            checkers.check_batches(name, log)
             if not self.faults.loses_unsynced:
-                log_rules.check_committed(name, log, list(committed[topic, partition]))
+                checkers.check_committed(name, log, list(committed[topic, partition]))
         if logs and not self.faults.loses_unsynced:
             starts = {tp: log.log_start_offset for tp, log in logs.items()}
             checkers.check_deleted(self.history, starts)
             for group in self._groups():
                 state = self.broker.group_now(group)
                 for tp, kept in {} if state is None else state.offsets.items():
-                    log_rules.check_epoch(f"{group}: {tp}", logs[tp], kept.offset, kept.leader_epoch)
+                    checkers.check_epoch(f"{group}: {tp}", logs[tp], kept.offset, kept.leader_epoch)
 
     def _raw_logs(self) -> dict[TopicPartition, PartitionLog]:
         """Of a broker alone; none of a cluster."""

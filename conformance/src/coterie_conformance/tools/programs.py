@@ -13,8 +13,8 @@ from pathlib import Path
 
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie_conformance.client.checks import read, until
-from coterie_conformance.servers.go_programs import FRANZ_GO, go_program
 from coterie_conformance.servers.kafka import SIMPLE_LOGGER, end, maven_jars
+from coterie_conformance.servers.programs import FRANZ_GO, go_program
 
 SPRING, MIRROR = "3.3.4", "3.9.1"
 KADM = "v1.19.0"

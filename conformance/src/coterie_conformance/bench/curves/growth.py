@@ -8,6 +8,7 @@ or at one that the broker cannot serve, with the reason.
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -16,20 +17,39 @@ from pathlib import Path
 
 from coterie.certify.settling import wait_for_coordinator
 from coterie.client.errors import KafkaError
-from coterie_conformance.bench.beside import BROKER_CORE, DRIVER_CORE, KAFKA, KAFKA_SETTINGS, bind, coterie
-from coterie_conformance.bench.curves.kfake import kfake
+from coterie.text.addresses import parse_address
+from coterie_conformance.bench.beside import BROKER_CORE, DRIVER_CORE, KAFKA, KAFKA_SETTINGS, bind, bound, coterie
 from coterie_conformance.bench.curves.load import AXES
 from coterie_conformance.bench.curves.page import CostPoint, CurveEnd
 from coterie_conformance.bench.measurement import ProcessorMeter, resident_mb
 from coterie_conformance.servers.kafka import CannotRun, KafkaBroker
-from coterie_conformance.servers.kfake import NAME as KFAKE
-from coterie_conformance.servers.kfake import kfake_program
+from coterie_conformance.servers.programs import NAME as KFAKE
+from coterie_conformance.servers.programs import kfake_program
 
+END_S = 30.0
+
+Address = tuple[str, int]
 COTERIE, APACHE = "coterie", f"Kafka {KAFKA}"
-Starter = Callable[[Path, int], AbstractContextManager["MeasuredBroker"]]
 WARM_UP_FACTOR = 2  # of a size's seconds, for each kind of request
 SIZE_S = 40.0  # a size that took longer is the last of its curve: the next is ten times as large
 FAILURES = (KafkaError, OSError, AssertionError)  # of a load that a broker cannot carry
+WITHOUT_DELAY = {KFAKE: "it has no group.initial.rebalance.delay.ms, and the first member of a crew is a group alone"}
+
+
+@contextmanager
+def kfake(program: Path) -> Iterator[tuple[Address, int]]:
+    """A broker bound to BROKER_CORE: its address and its process id."""
+    with bound(BROKER_CORE):  # the threads that Go starts at once as well
+        process = subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield parse_address(process.stdout.readline().strip()), process.pid
+    finally:
+        process.terminate()
+        process.wait(END_S)
+
+
+Starter = Callable[[Path, int], AbstractContextManager["MeasuredBroker"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +89,6 @@ def started_kfake(folder: Path, delay_ms: int) -> Iterator[MeasuredBroker]:
 
 
 BROKERS: dict[str, Starter] = {COTERIE: started_coterie, APACHE: started_kafka, KFAKE: started_kfake}
-WITHOUT_DELAY = {KFAKE: "it has no group.initial.rebalance.delay.ms, and the first member of a crew is a group alone"}
 
 
 def curve(broker: MeasuredBroker, axis: str, sizes: Iterable[int], seconds: float) -> Iterator[CostPoint | CurveEnd]:

@@ -1,16 +1,32 @@
-"""What `compare --part cluster` reports: coterie's and Apache Kafka's brokers in one cluster."""
+"""What the parts `cluster` and `cluster-clients` report: coterie's and Apache Kafka's brokers in one cluster, and groups of
+other people's clients while brokers die."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 
 if TYPE_CHECKING:
     from coterie_conformance.cluster.judge import ClusterJudgement
+    from coterie_conformance.cluster_clients.judge import KillsJudgement
+    from coterie_conformance.cluster_clients.kills import KillsReport
 
 CLUSTER_VERSION = "2.6.3"
+# The names of `GROUP_PROGRAMS`, whose module needs an extra.
+CLIENT_NAMES = ("confluent-kafka", "aiokafka", "kafka-python", "java")
+SIDES = {"coterie": "coterie", "kafka": f"Kafka {CLUSTER_VERSION}"}
+# A field of GroupOutage -> what it is.
+MEASURES = {
+    "coordinator_s": "without a coordinator",
+    "after_expiry_s": "of it after the end of the broker's session",
+    "records_s": "until each partition has a record again",
+}
+SLOWEST = "the slowest group of each kill"
+WRONG_SHOWN = 10
 
 
 def cluster_part(options: PartOptions) -> Figures:
@@ -19,10 +35,10 @@ def cluster_part(options: PartOptions) -> Figures:
 
     judgement = judge(options.folder / "cluster", options.strikes, options.seed, write_check)
     wrong = sum(map(bool, judgement.checks.values()))
-    return {"cluster": _figures(judgement), "failed": wrong}
+    return {"cluster": _cluster_figures(judgement), "failed": wrong}
 
 
-def _figures(judgement: ClusterJudgement) -> Figures:
+def _cluster_figures(judgement: ClusterJudgement) -> Figures:
     figures: Figures = {"checks": {name: not wrong for name, wrong in judgement.checks.items()}}
     strikes, migration = judgement.strikes, judgement.migration
     if strikes is not None:
@@ -53,3 +69,74 @@ def cluster_sentences(figures: Figures) -> list[str]:
         lines.append("    without a record of a partition:")
         lines += [f"      {seconds:5.1f} s while {phase}" for phase, seconds in migration["longest_s"].items()]
     return lines
+
+
+def cluster_clients_part(options: PartOptions) -> Figures:
+    """Both sides, one after the other. Raises CannotRun."""
+    from coterie_conformance.cluster_clients.judge import KillsOptions, judge
+
+    kills = KillsOptions(options.minutes, options.seed, options.clients or CLIENT_NAMES, options.is_alone)
+    judgement = judge(options.folder / "cluster-clients", kills, lambda line: write_line(f"       {line}", err=True))
+    wrong = judgement.wrong()
+    write_check("clients on coterie's brokers", "; ".join(wrong[:WRONG_SHOWN]))
+    if judgement.theirs is not None:
+        for name, texts in judgement.theirs.wrong.items():
+            write_line(f"{SIDES['kafka']}, {name}: {'; '.join(texts[:WRONG_SHOWN])}", err=True)
+    return {"cluster_clients": _kills_figures(judgement, len(wrong)), "failed": len(wrong)}
+
+
+def _kills_figures(judgement: KillsJudgement, wrong: int) -> Figures:
+    sides = {"coterie": judgement.ours} | ({} if judgement.theirs is None else {"kafka": judgement.theirs})
+    slowest = zip(SIDES, judgement.slowest, strict=True)
+    times = {measure: _by_client(measure, sides) for measure in MEASURES}
+    times["coordinator_s"][SLOWEST] = {side: _seconds(one) for side, one in slowest if one is not None}
+    return {"sides": {name: _side(report) for name, report in sides.items()}, "times": times, "wrong": wrong}
+
+
+def _side(report: KillsReport) -> Figures:
+    counts = {"kills": len(report.kills), "seconds": round(report.seconds), "sent": report.sent, "read": report.read}
+    return counts | {"wrong": sum(map(len, report.wrong.values()))}
+
+
+def _by_client(measure: str, sides: dict[str, KillsReport]) -> dict[str, Figures]:
+    """Client -> side -> its figure."""
+    from coterie_conformance.cluster_clients.outages import figure
+
+    by_client: dict[str, Figures] = {}
+    for side, report in sides.items():
+        samples: dict[str, list[float]] = {}
+        for row in report.outages:
+            if (seconds := getattr(row, measure)) is not None:
+                samples.setdefault(row.group, []).append(seconds)
+        for client, sample in samples.items():
+            by_client.setdefault(client, {})[side] = _seconds(figure(sample))
+    return by_client
+
+
+def _seconds(figure: Any) -> Figures:
+    return {name: round(value, 2) for name, value in asdict(figure).items()}
+
+
+def cluster_clients_sentences(figures: Figures) -> list[str]:
+    """The lines about these figures."""
+    of = figures["cluster_clients"]
+    lines = [f"  clients on three brokers, of which one is killed again and again: {of['wrong']} wrong"]
+    for name, side in of["sides"].items():
+        kills = f"{quantity(side['kills'], 'kill')} in {side['seconds']} s"
+        records = f"{quantity(side['sent'], 'record')} sent, {side['read']:,} read"
+        lines.append(f"    {SIDES[name]}: {kills}, {records}, {side['wrong']} wrong")
+    for measure, text in MEASURES.items():
+        lines.append(f"    seconds {text}:")
+        lines += [_row(client, by_side) for client, by_side in of["times"][measure].items()]
+    return lines
+
+
+def _row(client: str, by_side: Figures) -> str:
+    """A client's figures side by side; ± is the notch, half the width of the interval around the median."""
+    cells = [
+        f"{SIDES[side]} {f['median']:.1f} ± {f['notch']:.1f}, worst {f['worst']:.1f} ({f['count']})"
+        for side, f in by_side.items()
+    ]
+    ours, theirs = by_side.get("coterie"), by_side.get("kafka")
+    ratio = f"; {ours['median'] / theirs['median']:.2f} x" if ours and theirs and theirs["median"] else ""
+    return f"      {client:<30} {'; '.join(cells)}{ratio}"

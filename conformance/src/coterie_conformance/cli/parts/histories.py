@@ -11,14 +11,14 @@ from coterie_conformance.cli.parts.options import Figures, PartOptions
 from coterie_conformance.servers.skipped_markers import explanation
 
 if TYPE_CHECKING:
-    from coterie_conformance.histories.run import JudgedHistory
+    from coterie_conformance.histories.workload import JudgedHistory
 
 ANOMALIES_SHOWN = 10
 
 
 def histories_part(options: PartOptions) -> Figures:
     """Only coterie's anomalies count as failed: Kafka's are what its version is known for."""
-    from coterie_conformance.histories.run import coterie_broker, judge, kafka_broker
+    from coterie_conformance.histories.workload import coterie_broker, judge, kafka_broker
 
     ours = judge(coterie_broker(options.folder / "histories" / "coterie"), options.seed)
     _report("coterie", ours)

@@ -1,11 +1,12 @@
-"""What the parts `observe`, `proxy` and `console` report: causes of stories on Kafka, clients behind a proxy, and pages of the
-console over clusters of coterie and of Apache Kafka."""
+"""What the parts `observe`, `proxy`, `console` and `predict` report: causes of stories on Kafka, clients behind a proxy,
+pages of the console over clusters of coterie and of Apache Kafka, and rolling restarts beside their predictions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 from coterie_conformance.tools.our_commands import is_older
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 OBSERVED_VERSIONS = ("2.6.3", "3.9.1", "4.3.0", "4.4.0")
 CONSUMER_SINCE, SHARES_AND_STREAMS_SINCE = "4.0", "4.4"
 LEAST_BY_OBSERVER = 0.9  # 27 of 30; of the consumer protocol's stories too
+PROXIED_VERSIONS = ("4.3.0", "4.4.0")
+CONSOLE_VERSIONS = ("3.9.1", "4.3.0", "4.4.0")
+SEVERAL = 3
+NEAR_OF_TEN = 8  # set-ups whose prediction must be near
 
 
 def observe_part(options: PartOptions) -> Figures:
@@ -63,8 +68,6 @@ def observe_sentences(figures: Figures) -> list[str]:
 
 # -- proxy --------------------------------------------------------------------------------------------------------------------
 
-PROXIED_VERSIONS = ("4.3.0", "4.4.0")
-
 
 def proxy_part(options: PartOptions) -> Figures:
     """Failed are checks that pass without the proxy alone."""
@@ -91,9 +94,6 @@ def proxy_sentences(figures: Figures) -> list[str]:
 
 
 # -- console ------------------------------------------------------------------------------------------------------------------
-
-CONSOLE_VERSIONS = ("3.9.1", "4.3.0", "4.4.0")
-SEVERAL = 3
 
 
 def console_part(options: PartOptions) -> Figures:
@@ -130,3 +130,42 @@ def console_sentences(figures: Figures) -> list[str]:
     seen = [row["seconds"] for row in rows if row["seconds"] is not None and "dies" not in row["check"]]
     longest = f"a change is on the page after {max(seen, default=0):.1f} s at most"
     return [f"  console: {right} of {quantity(len(rows), 'check')} right; {longest}"]
+
+
+def predict_part(options: PartOptions) -> Figures:
+    """Every set-up, predicted and measured."""
+    from coterie_conformance.predict.deploys import deploy_on_kafka
+
+    rows = deploy_on_kafka(options.version, options.folder / "predict", lambda text: write_line(text, err=True))
+    for row in rows:
+        predicted, measured = row.predicted.unowned_s, f"{row.mean_s:.1f} s unowned per partition"
+        wrong = f"{predicted.mean:.1f} s ({predicted.lowest:.1f} to {predicted.highest:.1f}) were predicted"
+        write_check(f"predict, {row.set_up.name}: {measured}", "" if row.is_near else wrong)
+    table = [
+        {
+            "set_up": row.set_up.name,
+            "predicted_s": row.predicted.unowned_s.mean,
+            "predicted_lowest_s": row.predicted.unowned_s.lowest,
+            "predicted_highest_s": row.predicted.unowned_s.highest,
+            "measured_s": row.unowned_s,
+            "predicted_rebalances": row.predicted.rebalances.mean,
+            "measured_rebalances": row.rebalances,
+            "predicted_duplicates": row.predicted.duplicates.mean,
+            "predicted_lowest_duplicates": row.predicted.duplicates.lowest,
+            "predicted_highest_duplicates": row.predicted.duplicates.highest,
+            "measured_duplicates": row.duplicates,
+            "near": row.is_near,
+        }
+        for row in rows
+    ]
+    far = sum(not row.is_near for row in rows)
+    return {"predict": table, "failed": far if (len(rows) - far) * 10 < NEAR_OF_TEN * len(rows) else 0}
+
+
+def predict_sentences(figures: Figures) -> list[str]:
+    """The lines about the part's figures."""
+    rows = figures["predict"]
+    near = sum(row["near"] for row in rows)
+    return [
+        f"  predict: the unowned time of {near} of {quantity(len(rows), 'deploy')} within a fifth of the prediction"
+    ]

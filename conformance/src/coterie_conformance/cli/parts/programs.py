@@ -1,19 +1,27 @@
-"""The parts of `compare` that run whole programs: our own commands, scripts on other people's clients, and share
-consumers."""
+"""The parts of `compare` that run whole programs: our own commands, scripts on other people's clients, share consumers,
+Kafka Streams and Connect, and the control API's clients in other languages."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from coterie.console.terminal import write_line
+from coterie.console.terminal import write_line, write_lines
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.kept_lines import KeptLines, commit_of_source
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
+from coterie_conformance.servers.kafka import CannotRun
+from coterie_conformance.servers.skipped_markers import explanation
+
+if TYPE_CHECKING:
+    from coterie_conformance.applications.strikes import ApplicationVerdict
 
 CANNOT_RUN_EXIT = 3
 # Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
+LINES_SHOWN = 10
 
 
 def commands_part(options: PartOptions) -> Figures:
@@ -114,3 +122,74 @@ def certify_client_part(options: PartOptions, results: list[Figures]) -> int:
     if any(not finding["defect"] for row in rows for finding in row["wrong"]):
         return 1
     return CANNOT_RUN_EXIT if any(row["skipped"] for row in rows) else 0
+
+
+def applications_part(options: PartOptions) -> Figures:
+    """Only what is wrong on coterie counts as failed: on Kafka it would be the application's."""
+    from coterie_conformance.applications.stories import APPLICATIONS
+    from coterie_conformance.servers.kafka import KafkaBroker
+
+    figures: Figures = {}
+    failed = 0
+    for application in APPLICATIONS:
+        if not application.runs_with(options.version):
+            continue
+        figures[application.name] = of_one = {}
+        for on, broker in application.brokers(options.version, options.folder / application.folder).items():
+            folder = options.folder / application.folder / f"on-{on.replace(' ', '-')}"
+            verdict = application.judge(broker, options.version, folder, options.seed)
+            skipped = broker.skipped_markers() if isinstance(broker, KafkaBroker) else 0
+            _report(f"{application.name} on {on}", verdict, explanation(skipped))
+            of_one[on] = _figures(verdict) | {"skipped_markers": skipped}
+            failed += 0 if on == "kafka" else len(verdict.wrong)
+    return {"applications": figures, "failed": failed}
+
+
+def _report(name: str, verdict: ApplicationVerdict, why: str = "") -> None:
+    """``why``: what may explain that it is wrong."""
+    write_line(f"{'WRONG' if verdict.wrong else 'right'}  {name}", err=True)
+    for line in verdict.wrong[:LINES_SHOWN]:
+        write_line(f"  {line}", color="red", err=True)
+    if verdict.wrong and why:
+        write_line(f"  {why}", err=True)
+
+
+def _figures(verdict: ApplicationVerdict) -> Figures:
+    return {"strikes": verdict.strikes, "sent": verdict.sent, "wrong": len(verdict.wrong)}
+
+
+def applications_sentences(figures: Figures) -> list[str]:
+    """A line for each application and broker of `applications_part`'s figures."""
+    return [
+        f"  {name}, {broker}: {quantity(f['sent'], 'line')}, {quantity(len(f['strikes']), 'kill')}, {f['wrong']} wrong"
+        + _because(f)
+        for name, brokers in figures["applications"].items()
+        for broker, f in brokers.items()
+    ]
+
+
+def _because(figures: Figures) -> str:
+    why = explanation(figures.get("skipped_markers", 0))
+    return f"; {why}" if figures["wrong"] and why else ""
+
+
+def languages_part(folder: Path, results: list[Figures]) -> int:
+    """Adds the figures to ``results``; returns the exit code."""
+    from coterie_conformance.languages.suites import SUITES, run_suite
+
+    exit_code = 0
+    for suite in SUITES:
+        try:
+            result = run_suite(suite, folder)
+        except CannotRun as reason:
+            write_line(f"SKIPPED {suite.folder}: {reason}", color="red", bold=True, err=True)
+            results.append({"language": suite.folder, "skipped": str(reason)})
+            exit_code = exit_code or CANNOT_RUN_EXIT
+            continue
+        results.append({"language": suite.folder, "passed": result.passed, "seconds": round(result.seconds, 2)})
+        if result.output:
+            write_lines(result.output.splitlines(), color="red", err=True)
+            exit_code = 1
+        mark = "WRONG" if result.output else "right"
+        write_line(f"{mark}  {suite.folder}: {quantity(result.passed, 'test')} in {result.seconds:.1f} s", err=True)
+    return exit_code

@@ -12,14 +12,14 @@ from coterie.console.terminal import write_line, write_lines
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 from coterie_conformance.assignors.comparison import JAVA_LIMIT_S
-from coterie_conformance.cli.parts.acls import VERSIONS as ACL_VERSIONS
-from coterie_conformance.cli.parts.acls import acls_part, acls_sentences
-from coterie_conformance.cli.parts.applications import applications_part, applications_sentences
-from coterie_conformance.cli.parts.cluster import CLUSTER_VERSION, cluster_part, cluster_sentences
-from coterie_conformance.cli.parts.cluster_clients import cluster_clients_part, cluster_clients_sentences
+from coterie_conformance.cli.parts.cluster import (
+    CLUSTER_VERSION,
+    cluster_clients_part,
+    cluster_clients_sentences,
+    cluster_part,
+    cluster_sentences,
+)
 from coterie_conformance.cli.parts.histories import histories_part, histories_sentences
-from coterie_conformance.cli.parts.hostile import hostile_part
-from coterie_conformance.cli.parts.languages import languages_part
 from coterie_conformance.cli.parts.observe import (
     CONSOLE_VERSIONS,
     OBSERVED_VERSIONS,
@@ -28,25 +28,36 @@ from coterie_conformance.cli.parts.observe import (
     console_sentences,
     observe_part,
     observe_sentences,
+    predict_part,
+    predict_sentences,
     proxy_part,
     proxy_sentences,
 )
 from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeeper_part
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
-from coterie_conformance.cli.parts.predict import predict_part, predict_sentences
 from coterie_conformance.cli.parts.programs import (
+    applications_part,
+    applications_sentences,
     certify_client_part,
     clients_part,
     clients_sentences,
     commands_part,
     commands_sentences,
+    languages_part,
     members_part,
     members_sentences,
     share_clients_part,
     share_clients_sentences,
 )
-from coterie_conformance.cli.parts.security import VERSIONS as SECURITY_VERSIONS
-from coterie_conformance.cli.parts.security import security_part, security_sentences
+from coterie_conformance.cli.parts.security import (
+    ACL_VERSIONS,
+    SECURITY_VERSIONS,
+    acls_part,
+    acls_sentences,
+    hostile_part,
+    security_part,
+    security_sentences,
+)
 from coterie_conformance.servers.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie_conformance.tools.our_commands import is_older
 
@@ -336,7 +347,7 @@ FROM_4_3 = tuple(v for v in VERSIONS if not is_older(v, "4.3"))
 # A new part is one line here. The functions import what they run: most needs an extra, or a JVM.
 def _certify(options: PartOptions) -> Figures:
     from coterie.certify.page import summary
-    from coterie_conformance.certify.kafka_itself import certify_kafka, record_kafka
+    from coterie_conformance.certify.recorder import certify_kafka, record_kafka
 
     if options.record:
         write_line(f"recorded {record_kafka(options.version, options.folder / 'recorded')}", err=True)

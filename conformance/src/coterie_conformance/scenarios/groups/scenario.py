@@ -14,9 +14,9 @@ came, so that a test compares text with text and `--rewrite` writes it again. Af
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from coterie.coordinator import events as e
 from coterie.coordinator.commands import Command, ExpireOffsets, TopicsDeleted
@@ -38,6 +38,7 @@ from coterie_conformance.scenarios.groups.scenario_responses import response_tex
 from coterie_conformance.scenarios.groups.scenario_transactions import ScenarioTransactions
 
 INDENT = "    "
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -366,3 +367,12 @@ def run_scenario(scenario: Scenario, world: Callable[[], Run] = ScenarioRun) -> 
         if line.strip() and not line.startswith("#"):
             lines += [INDENT + entry for entry in run.step(line)]
     return lines
+
+
+def run_step(verbs: Mapping[str, Callable[[list[str], dict[str, str]], T]], line: str) -> T:
+    """What the verb of the line returns for its words and options. Raises ScenarioError for a verb that is not among these."""
+    verb, *words = line.split()
+    if verb not in verbs:
+        raise ScenarioError(f"{verb!r} is not a step; there are {', '.join(sorted(verbs))}")
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    return verbs[verb]([word for word in words if "=" not in word], options)

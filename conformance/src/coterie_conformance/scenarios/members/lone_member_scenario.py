@@ -13,8 +13,7 @@ from coterie.laboratory.checking.member_checker import LoneMemberChecker, check_
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke, Send, TopicPartition
 from coterie.wire.declaration import Message
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
-from coterie_conformance.scenarios.steps import run_step
+from coterie_conformance.scenarios.groups.scenario import ScenarioError, run_step
 
 M = TypeVar("M", bound=GroupMachine)
 Options = dict[str, str]

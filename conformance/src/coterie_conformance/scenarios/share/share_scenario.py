@@ -24,8 +24,8 @@ from coterie.share.in_flight import NO_LOCK, Batch, OffsetRun
 from coterie.share.partition import ShareLimits, SharePartition, StateRange, StateWrite, loaded
 from coterie.share.states import RENEW, RecordState
 from coterie.wire.errors import Refusal
+from coterie_conformance.scenarios.groups.scenario import run_step
 from coterie_conformance.scenarios.share.share_burials import ShareBurials
-from coterie_conformance.scenarios.steps import run_step
 
 Options = dict[str, str]
 _TYPES = {"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": RENEW}

@@ -1,22 +1,26 @@
-"""Record batches whose fields lie, made from a random source: negative and overlong varints, counts that are not true,
-lengths across a boundary. Whole batches have the right CRC, since only those reach the records.
-"""
+"""Malformed inputs made from a random source: record batches whose fields lie (negative and overlong varints, counts that
+are not true, lengths across a boundary), and random but repeatable values for any declared message."""
 
 from __future__ import annotations
 
 import random
 import struct
 import zlib
+from typing import Any
 
 from coterie.records import compression
 from coterie.records.batch import BatchHeader
 from coterie.records.encoding import sealed
+from coterie.wire.declaration import Struct
+from coterie.wire.fields import FieldSpec, FieldType
 from coterie.wire.primitives import write_unsigned_varint
 
 RATES = (0.0, 0.02, 0.2)  # how often a field of a batch lies
 _EXTREMES = (-1, -2, -5, 0, 1, 2**31 - 1, -(2**31), 2**40, -(2**40), 2**63 - 1, -(2**63))
 _DELTAS = (0, 1, -1, 5, -(10**13), 2**62, 2**63 - 1, -(2**63))
 _TIMESTAMPS = (-1, 0, 5, 1_700_000_000_000, 2**62, 2**63 - 1, -(2**63))
+KNOWN_ERRORS = (0, 3, 16, 22, 25, 27)
+_RANGES = {"int8": 100, "int16": 30_000, "int32": 2**31 - 1, "int64": 2**40, "uint16": 60_000, "uint32": 2**32 - 1}
 
 
 def malformed_batch(rng: random.Random, codec: int | None = None) -> bytes:
@@ -121,3 +125,40 @@ def _spoiled(rng: random.Random, rate: float, packed: bytes) -> bytes:
 
 def _int32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
+
+
+def random_struct(shape: type[Struct], version: int, rng: random.Random) -> Any:
+    """An instance whose fields of that version have values, and whose other fields have their defaults."""
+    values = {s.name: random_field(s, version, rng) for s in shape.fields if version in s.versions}
+    return shape(**values)
+
+
+def random_field(spec: FieldSpec, version: int, rng: random.Random) -> Any:
+    """A random value of the field's type: an error code that exists, a plausible time, or any."""
+    if version in spec.nullable and rng.random() < 0.3:
+        return None
+    if spec.name.endswith("error_code"):
+        return rng.choice(KNOWN_ERRORS)
+    if spec.name.endswith("_ms") or "timestamp" in spec.name:
+        return rng.randrange(0, 2**20) * 1000
+    return _value(spec.kind, version, rng)
+
+
+def _value(kind: FieldType, version: int, rng: random.Random) -> Any:
+    if kind.shape is not None:
+        return random_struct(kind.shape, version, rng)
+    if kind.element is not None:
+        return [_value(kind.element, version, rng) for _ in range(rng.choice((0, 1, 3)))]
+    match kind.name:
+        case "boolean":
+            return rng.random() < 0.5
+        case "uuid":
+            return rng.randbytes(16)
+        case "string":
+            return "".join(rng.choice("abcäß漢-_. ") for _ in range(rng.choice((0, 5, 130))))
+        case "bytes" | "records":
+            return rng.randbytes(rng.choice((0, 7, 200)))
+        case "float64":
+            return rng.uniform(-1e9, 1e9)
+        case _:
+            return rng.randrange(0, _RANGES[kind.name])
