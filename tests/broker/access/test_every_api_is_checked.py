@@ -78,7 +78,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     68: (_READ_GROUP, (_O.DESCRIBE, TOPIC)),
     69: ((_O.DESCRIBE, GROUP),),
     75: ((_O.DESCRIBE, TOPIC),),
-    **dict.fromkeys((78, 79), (_READ_GROUP,)),  # and READ of each topic: tests/broker/share/test_share_access.py
+    **dict.fromkeys((78, 79), (_READ_GROUP,)),  # and READ of each topic: tests/broker/share/test_share_requests.py
     76: (_READ_GROUP, (_O.DESCRIBE, TOPIC)),
     77: ((_O.DESCRIBE, GROUP),),
     90: ((_O.DESCRIBE, GROUP), (_O.DESCRIBE, TOPIC)),

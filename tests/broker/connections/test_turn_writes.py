@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
+from coterie.broker.requests.turn_writes import MAX_WRITES, SMALL_BYTES, TurnWrites
 
 from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
-from coterie.broker.requests.turns import MAX_WRITES, SMALL_BYTES, TurnWrites
+from coterie.broker.process.scheduling import Timer
+from coterie.broker.requests.turns import MAX_TURN_S, MAX_WRITES, SMALL_BYTES, Turns, TurnWrites
 from coterie.broker.settings import BrokerSettings
 from coterie.runtime.shared_poll import SharedPoll
 from coterie.wire.framing import encode_request
@@ -18,6 +21,8 @@ from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from tests.async_tests import AsyncTest, run_by
 from tests.awaiting import quiet
 from tests.broker.fake_transport import FakeTransport
+
+STEP_S = 0.001  # of a handshake
 
 
 class Served:
@@ -156,3 +161,58 @@ def test_large_responses_and_those_without_a_shared_poll_do_not_wait() -> None:
         writes.add(lambda: written.append("large"), SMALL_BYTES + 1)
         TurnWrites(loop, None).add(lambda: written.append("without a poll"), 1)
         assert written == ["large", "without a poll"]
+
+
+class Iterations:
+    """A loop whose time is what its work takes. ``order``: whose work was done."""
+
+    def __init__(self) -> None:
+        self._now_s, self._soon = 0.0, list[Callable[[], object]]()
+        self.order: list[str] = []
+
+    def time(self) -> float:
+        return self._now_s
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self._soon.append(callback)
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
+        raise NotImplementedError
+
+    def iterate(self) -> None:
+        callbacks, self._soon = self._soon, []
+        for callback in callbacks:
+            callback()
+
+    def work(self, who: str, took_s: float = STEP_S) -> None:
+        self._now_s += took_s
+        self.order.append(who)
+
+
+def test_a_client_does_not_wait_for_thousands_of_handshakes() -> None:
+    loop = Iterations()
+    turns = Turns(loop)
+    for _ in range(3_000):
+        turns.add(partial(loop.work, "stranger"), of_stranger=True)
+    loop.iterate()
+    turns.add(partial(loop.work, "client"))
+    handled = len(loop.order)
+    loop.iterate()
+    assert loop.order[handled] == "client"
+    assert len(loop.order) < 3 * MAX_TURN_S / STEP_S
+
+
+def test_strangers_go_on_beside_clients_who_fill_each_turn() -> None:
+    loop = Iterations()
+    turns = Turns(loop)
+
+    def fill() -> None:
+        loop.work("client", 2 * MAX_TURN_S)
+        turns.add(fill)
+
+    fill()
+    for _ in range(5):
+        turns.add(partial(loop.work, "stranger"), of_stranger=True)
+    for _ in range(5):
+        loop.iterate()
+    assert loop.order.count("stranger") == 5

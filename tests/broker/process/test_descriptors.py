@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import os
 import resource
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from coterie.broker.broker import Broker
+from coterie.broker.broker import Broker, CannotListen
 from coterie.broker.requests.turns import MAX_TURN_S, finish
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.storage.disk import DataFolderInUse
 from coterie.broker.storage.topics import Topics
 from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
@@ -214,3 +216,23 @@ async def test_connections_beyond_the_descriptors_are_refused_with_a_line(caplog
         await quiet()
         assert open_descriptors() == before
     assert "Traceback" not in caplog.text
+
+
+async def test_without_its_address_the_folder_is_free(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CannotListen):
+        await Broker(BrokerSettings(), tmp_path).start("127.0.0.1", taken.getsockname()[1])
+    second = Broker(BrokerSettings(), tmp_path)
+    await second.start("127.0.0.1", 0)
+    await second.stop()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="Linux shows a process's descriptors")
+async def test_without_its_folder_no_descriptor_stays_open(tmp_path: Path) -> None:
+    first = Broker(BrokerSettings(), tmp_path)
+    await first.start("127.0.0.1", 0)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(DataFolderInUse):
+            await Broker(BrokerSettings(), tmp_path).start("127.0.0.1", 0)
+    assert len(os.listdir("/proc/self/fd")) == before
+    await first.stop()

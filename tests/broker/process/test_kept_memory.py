@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.turns import finish
+from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored_records.stored import to_record
 from coterie.laboratory.world import World
+from coterie.testing import LocalBroker
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
@@ -33,6 +39,8 @@ JOIN, SYNC, HEARTBEAT, COMMIT = 3, 3, 4, 8
 MEMBER_BYTES = 2_600  # of them 270 of its latest heartbeat, which is not decoded again while it stays the same
 OFFSET_BYTES = 300  # with its record in a log in memory
 LOADED_OFFSET_BYTES = 350
+RECORD_BYTES = 5_000
+TOPIC = "t"
 
 
 class PeerTransport(FakeTransport):
@@ -166,3 +174,68 @@ def test_an_offset_that_was_loaded() -> None:
         shard.loaded(0)
 
     assert kept_bytes(load) / count < LOADED_OFFSET_BYTES
+
+
+@contextmanager
+def no_records_in_cycles() -> Iterator[None]:
+    """Fails where garbage of the block refers to as many bytes as a record has."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield
+        gc.collect()
+        holders = Counter(type(one).__qualname__ for one in gc.garbage if holds_record(one))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not holders
+
+
+def holds_record(one: object) -> bool:
+    return any(isinstance(part, bytes | bytearray) and len(part) >= RECORD_BYTES for part in gc.get_referents(one))
+
+
+def produce_and_consume(server: str) -> None:
+    producer_settings = {"bootstrap.servers": server, "acks": "all", "linger.ms": "0"}
+    consumer_settings = {"bootstrap.servers": server, "group.id": "g", "auto.offset.reset": "earliest"}
+    with BlockingProducer(producer_settings) as producer, BlockingConsumer(consumer_settings) as consumer:
+        consumer.subscribe([TOPIC])
+        read = 0
+        while read < 10:
+            producer.send(TOPIC, bytes(RECORD_BYTES), b"%d" % read).result()
+            read += sum(map(len, consumer.poll(2_000).values()))
+            consumer.commit()
+
+
+def commit_transactions(server: str) -> None:
+    settings = {"bootstrap.servers": server, "transactional.id": "x"}
+    with BlockingProducer(settings) as producer:
+        producer.init_transactions()
+        for number in range(5):
+            producer.begin_transaction()
+            producer.send(TOPIC, bytes(RECORD_BYTES), b"%d" % number).result()
+            producer.commit_transaction()
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize("work", [produce_and_consume, commit_transactions])
+@pytest.mark.slow
+def test_records_are_in_no_cycle(work: Callable[[str], None], brokers: int) -> None:
+    with LocalBroker(brokers=brokers) as local:
+        server = local.bootstrap_servers
+        with BlockingAdmin({"bootstrap.servers": server}) as admin:
+            admin.create_topic(TOPIC, 1, replication_factor=brokers)
+        work(server)  # the first look-ups, and what is kept for good
+        with no_records_in_cycles():
+            work(server)
+
+
+def test_a_cycle_is_seen() -> None:
+    def leave_one() -> None:
+        cycle: list[object] = [bytes(RECORD_BYTES)]
+        cycle.append(cycle)
+
+    with pytest.raises(AssertionError), no_records_in_cycles():
+        leave_one()

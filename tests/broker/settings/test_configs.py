@@ -28,7 +28,7 @@ from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTop
 from coterie.wire.primitives import NULL_UUID
 from tests.broker.settings import config_story
 from tests.broker.settings.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, ConfigClient, Response
-from tests.broker.settings.test_settings_table import SINCE_4_4
+from tests.broker.settings.test_settings import SINCE_4_4
 
 
 def _kafka(version: str) -> list[tuple[str, Response]]:

@@ -11,7 +11,8 @@ from coterie.coordinator.transactions.state import Transaction, decode_transacti
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.testing import LocalBroker
-from tests.broker.transactions.transaction_story import DATA, SETTINGS
+from tests.broker.transactions import transaction_story
+from tests.broker.transactions.transaction_story import DATA, SETTINGS, Response
 from tests.broker.transactions.transaction_v2_story import tell
 
 KAFKA: dict[str, list[Any]] = json.loads((DATA / "transaction-v2-story-4.3.0.json").read_text())
@@ -57,3 +58,19 @@ def test_the_states_that_kafka_wrote_are_written_as_they_were() -> None:
     for key, value in KAFKA["states"]:
         state = decode_transaction(bytes.fromhex(key), bytes.fromhex(value))
         assert (state.key().hex(), state.value(2).hex()) == (key, value)
+
+
+def kafka(version: str) -> list[tuple[str, Response]]:
+    return [tuple(row) for row in json.loads((DATA / f"transaction-story-{version}.json").read_text())]
+
+
+def test_producers_are_answered_as_by_kafka() -> None:
+    with LocalBroker(transaction_story.SETTINGS) as broker:
+        ours = transaction_story.tell((broker.host, broker.port))
+    theirs = zip(kafka("3.9.1"), kafka("4.3.0"), strict=True)
+    different = []
+    for (step, response), ((step_3, response_3), (step_4, response_4)) in zip(ours, theirs, strict=True):
+        assert step == step_3 == step_4
+        if response not in (response_3, response_4):
+            different.append(f"{step}\n  coterie: {response}\n  3.9.1: {response_3}\n  4.3.0: {response_4}")
+    assert not different, "\n".join(different)

@@ -16,9 +16,12 @@ from coterie.cli.mcp.server import make_server
 from coterie.cli.mcp.tools import MOST_CHARACTERS, TOOLS, ToolSource, call_tool, text_of
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.journal_sinks import FolderJournal
-from coterie.testing import LocalBroker, simulate
+from coterie.testing import ErrorCode, LocalBroker, simulate
+from tests.cli.mcp.incidents import AGENT, INCIDENTS, Incident
+from tests.observer.stories import Crew
 
 AWAY = ToolSource({"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": "300"})
+NAMES = [f"{incident.tell.__name__}-{incident.tool}" for incident in INCIDENTS]
 
 
 def test_the_tools_are_listed_as_read_only() -> None:
@@ -104,3 +107,26 @@ def test_a_client_starts_the_command() -> None:
         listed, refused = asyncio.run(talk())
         assert (listed.is_error, json.loads(listed.content[0].text)) == (False, {"groups": []})
         assert (refused.is_error, refused.content[0].text.startswith("there is no group 'none'")) == (True, True)
+
+
+def source_of(crew: Crew, folder: Path) -> ToolSource:
+    """Of a cluster that is not coterie, as far as a client can see."""
+    crew.broker.fail("ExplainGroup", ErrorCode.UNSUPPORTED_VERSION, client_id=AGENT, times=10**9)
+    journal = FolderJournal(folder)
+    for line in crew.lines:
+        journal.write(line)
+    client = {"bootstrap.servers": crew.broker.bootstrap_servers, "client.id": AGENT}
+    return ToolSource(client, str(folder) if crew.lines else None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("incident", INCIDENTS, ids=NAMES)
+def test_the_answer_is_in_the_response(incident: Incident, tmp_path: Path) -> None:
+    with simulate(seed=1) as world:
+        crew = incident.tell(world)
+        source = source_of(crew, tmp_path)
+        result = world.run(call_tool(source, incident.tool, incident.arguments))
+        assert not result.is_error, result.text
+        assert len(result.text) < MOST_CHARACTERS / 2
+        read = incident.reads(json.loads(result.text))
+        assert any(incident.response in text for text in read), result.text

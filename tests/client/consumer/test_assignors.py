@@ -14,6 +14,7 @@ from coterie.client import (
     AssignableTopics,
     Assignor,
     ConfigError,
+    Consumer,
     KafkaError,
     RebalanceListener,
     RebalanceProtocol,
@@ -22,11 +23,12 @@ from coterie.client import (
 )
 from coterie.client.consumer.classic_membership import member_config
 from coterie.client.settings.settings import client_settings
-from coterie.testing import LocalBroker
+from coterie.testing import LocalBroker, simulate
 from tests.client.group import member, polled, settled
 
 Shares = dict[str, dict[str, list[int]]]
 BOTH = frozenset(RebalanceProtocol)
+FETCH_S = 20
 
 
 class Reversed(Assignor):
@@ -172,3 +174,53 @@ def test_names_and_objects_stand_beside_each_other() -> None:
     assert config.protocol == RebalanceProtocol.EAGER
     alone = member_config(client_settings({"partition.assignment.strategy": Cooperative}), "g")
     assert alone.protocol == RebalanceProtocol.COOPERATIVE
+
+
+async def read(settings: dict[str, Any]) -> None:
+    async with Consumer(settings) as consumer:
+        consumer.subscribe(["t"])
+        while True:
+            await consumer.poll(100)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_rebalance_does_not_wait_for_the_leaders_fetch(assignor: str) -> None:
+    with simulate() as world:
+        broker = world.broker()
+        broker.create_topic("t", 4)
+        settings = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "crew",
+            "fetch.max.wait.ms": FETCH_S * 1000,
+        }
+        settings |= {"partition.assignment.strategy": assignor}
+        for n in range(3):
+            world.spawn(f"reader-{n}", read, settings)
+            broker.until_stable("crew", members=n + 1)
+            world.advance(FETCH_S)
+        stable = [line for line in broker.journal if line.group == "crew" and line.event == "stable"]
+        assert len(stable) >= 3
+        assert max(line.sync_ms or 0 for line in stable) < 1_000, [(line.generation, line.sync_ms) for line in stable]
+
+
+def test_a_topic_that_the_leader_does_not_know_is_looked_up() -> None:
+    """Of a member that subscribes to more than the leader itself."""
+    with simulate() as world:
+        broker = world.broker()
+        broker.create_topic("t", 1)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "crew"}
+        world.spawn("leader", read, settings)
+        broker.until_stable("crew", members=1)
+        broker.create_topic("u", 1)
+
+        owned: set[tuple[str, int]] = set()
+
+        async def read_both() -> None:
+            async with Consumer(settings) as consumer:
+                consumer.subscribe(["t", "u"])
+                while True:
+                    await consumer.poll(100)
+                    owned.update(consumer.assignment())
+
+        world.spawn("further", read_both)
+        world.until(lambda: ("u", 0) in owned, "both topics")

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ConfluentProducer
 
+import coterie.client
 from coterie.client.errors import ConfigError
 from coterie.client.settings.foreign import _OWNERS
 from coterie.client.settings.settings import (
@@ -25,6 +26,7 @@ from coterie.client.settings.settings import (
 )
 from coterie.client.zookeeper.settings import consumer_settings
 from coterie.configuration import Rule, format_value
+from tests.client.settings import typed_settings_source
 from tests.configuration.java import recorded
 
 USED_BY = {EVERY: "consumer", CONSUMER: "consumer", SHARE: "consumer", PRODUCER: "producer", SECURITY: "admin"}
@@ -218,3 +220,15 @@ def test_a_bad_setting_of_consume_from_zookeeper_is_refused_before_it_connects()
     settings = {"zookeeper.connect": "127.0.0.1:1", "group.id": "g", "consumer.timeout.ms": "soon"}
     with pytest.raises(ConfigError, match=r"consumer\.timeout\.ms must be a whole number of 32 bits, not 'soon'"):
         read_streams(settings, "t", 1, None, print)
+
+
+def test_the_typed_dicts_are_made_of_the_table() -> None:
+    """`python -m tests.client.settings.typed_settings_source` writes them again."""
+    assert typed_settings_source.FILE.read_text("utf-8") == typed_settings_source.source()
+
+
+def test_the_keys_are_the_settings_of_each_client() -> None:
+    keys = coterie.client.ConsumerSettings.__annotations__.keys()
+    assert {"group.id", "bootstrap.servers", "sasl.password"} <= keys
+    assert not {"acks", "linger.ms"} & keys
+    assert coterie.client.AdminSettings.__annotations__.keys() < coterie.client.ProducerSettings.__annotations__.keys()

@@ -6,15 +6,19 @@ import asyncio
 from dataclasses import replace
 
 from coterie.broker.cluster.peers.connection import PeerConnection
+from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.controller import encoding
 from coterie.controller.requests import LeaderAndIsr
+from coterie.controller.session_script import SessionScript
+from coterie.machines.script import Steps
 from coterie.replication.follower import Follower
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.zookeeper.operations import ConnectionLost, Operation, Read
 from tests.awaiting import quiet, until
 from tests.broker.cluster.harness import CONFIG, ORDERS, RunningBroker, running
 
@@ -120,3 +124,23 @@ async def test_a_broker_that_registers_again_has_no_role_until_it_is_given_one()
         member.control.registered()
         assert isinstance(leader.role(), Follower)
         assert isinstance(pending.response, LeaderAndIsrResponse)
+
+
+async def test_a_session_that_refuses_at_once_does_not_hold_the_loop() -> None:
+    """The machine repeats the operation, since it has not heard that the connection is lost."""
+    requests: list[Operation] = []
+
+    async def refused(operation: Operation) -> object:
+        requests.append(operation)
+        raise ConnectionLost
+
+    def life() -> Steps[None]:
+        yield from machine.perform(Read("/"))
+
+    machine = SessionScript(life(), 0)
+    task = asyncio.ensure_future(ScriptTask(machine, refused, lambda _: None, lambda: 0).run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(requests) == 1
