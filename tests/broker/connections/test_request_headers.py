@@ -13,8 +13,7 @@ from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.connections.request_queue import MOST_HEARTBEAT_BYTES
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
 from coterie.laboratory.world import World

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from coterie.broker.requests.turn_writes import MAX_WRITES, SMALL_BYTES, TurnWrites
 
 from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection

@@ -19,7 +19,7 @@ from pathlib import Path
 from coterie.authentication.principal import USER, Principal
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.broker import Broker
-from coterie.broker.cluster.access.acl_nodes import AclNodes
+from coterie.broker.cluster.access_nodes import AclNodes
 from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.settings import BrokerSettings

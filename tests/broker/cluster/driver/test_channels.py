@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from coterie.broker.cluster.peers.stream import PeerStream
 
 from coterie.broker.cluster.peers.channels import ControllerChannels
 from coterie.broker.cluster.peers.connection import Address, PeerStream

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from coterie.broker.cluster.peers.connection import PeerConnection
-from coterie.broker.cluster.script_task import ScriptTask
-from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
+from coterie.broker.cluster.zookeeper.session import ClusterSession, ScriptTask, SessionEvents
 from coterie.controller import encoding
 from coterie.controller.requests import LeaderAndIsr
 from coterie.controller.session_script import SessionScript
