@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
-from coterie.member.stages import LEGAL_SUCCESSORS
+from coterie.member.consumer.state import CONSUMER_SUCCESSORS
+from coterie.member.state import LEGAL_SUCCESSORS
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
 from coterie_conformance.scenarios.authorizer_scenario import AuthorizerScenario
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
-from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
-from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
+from coterie.member.consumer.state import CONSUMER_SUCCESSORS, ConsumerStage
+from coterie.member.state import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from reference_pages.markdown import code, table
 
 Edge = tuple[str, str]

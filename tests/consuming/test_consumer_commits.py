@@ -10,9 +10,9 @@ from coterie.consuming.commits.errors import Verdict
 from coterie.consuming.commits.verdicts import CommitPurpose
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.machines.cluster_metadata import GROUP
-from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.stages import ConsumerStage
+from coterie.member.consumer.state import ConsumerStage
 from coterie.member.effects import Send
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import (

@@ -25,8 +25,8 @@ from coterie.coordinator.journal.line import EVENTS
 from coterie.laboratory.playground.lessons import LESSONS
 from coterie.laboratory.playground.playground import ACTIONS
 from coterie.laboratory.playground.settings import PROTOCOLS, SETTINGS
-from coterie.member.consumer.stages import ConsumerStage
-from coterie.member.stages import Stage
+from coterie.member.consumer.state import ConsumerStage
+from coterie.member.state import Stage
 
 OWN = json.loads(TEXTS[0].read_text("utf-8"))
 SOURCE = "\n".join(path.read_text("utf-8") for path in sorted(PAGE.iterdir()) if path.suffix in (".html", ".js"))

@@ -33,8 +33,8 @@ from coterie.client import KafkaError
 from coterie.client.settings.settings import CLIENT_SETTINGS
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS, JournalLine
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
-from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
-from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
+from coterie.member.consumer.state import CONSUMER_SUCCESSORS, ConsumerStage
+from coterie.member.state import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.observer.machine.rules import RULES
 from coterie.pipeline.history.tables import COLUMNS, FLEET_COLUMNS, FLEET_TABLES, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS

@@ -13,11 +13,11 @@ import pytest
 import coterie.member.consumer
 from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
 from coterie.laboratory.checking.member_checker import check_settled
+from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer import events, reconcile, replay
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import LookUpTopics
+from coterie.member.consumer.decision import LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
+from coterie.member.consumer.state import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.effects import Assigned, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
@@ -259,7 +259,7 @@ def test_an_assignment_without_its_revocation_is_seen(monkeypatch: pytest.Monkey
                 decision.record(events.ReconciliationStarted(resolved, frozenset()))
                 reconcile._assign(decision)
 
-    monkeypatch.setattr("coterie.member.consumer.settle.settle_reconciliation", assign_at_once)
+    monkeypatch.setattr("coterie.member.consumer.machine.settle_reconciliation", assign_at_once)
     with pytest.raises(AssertionError, match="not the rest and the new ones"):
         _walk_until_wrong()
 

@@ -19,7 +19,7 @@ from coterie.member.effects import (
     WatchTopics,
 )
 from coterie.member.machine import MemberMachine
-from coterie.member.stages import Stage
+from coterie.member.state import Stage
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -7,7 +7,7 @@ import pytest
 from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, Revoke
-from coterie.member.stages import Stage
+from coterie.member.state import Stage
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -15,7 +15,7 @@ from coterie.laboratory.checking.member_checker import MemberChecker, check_sett
 from coterie.member.config import MemberConfig
 from coterie.member.effects import Assigned, AssignGroup, FindCoordinator, LookForUnassigned, Revoke, Send
 from coterie.member.machine import MemberMachine
-from coterie.member.stages import LEGAL_SUCCESSORS, Stage
+from coterie.member.state import LEGAL_SUCCESSORS, Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse

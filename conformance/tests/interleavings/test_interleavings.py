@@ -8,7 +8,7 @@ import pytest
 
 from coterie.assignors import ASSIGNORS
 from coterie.coordinator.classic import join, sync
-from coterie.member.decisions import settle
+from coterie.member import settle
 from coterie_conformance.interleavings.search import search
 from coterie_conformance.interleavings.state import FaultBudget, SmallGroup, Transition, TransitionKind
 

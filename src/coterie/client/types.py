@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from coterie.consuming.record import K, Record, TimestampType, TopicPartition, V
-from coterie.member.departure import GroupMembershipOperation
+from coterie.member.config import GroupMembershipOperation
 
 __all__ = [
     "ByPartition",

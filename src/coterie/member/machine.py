@@ -4,7 +4,7 @@ A driver feeds it inputs (`coordinator_found`, `responded`, `polled`, ...) and c
 none; it carries each effect out and reports back. The same machine runs in the asyncio consumer and in the laboratory.
 
 As in the coordinator, an input leads to a decision (`decision`): events, which `replay` alone turns into the next state,
-and effects. `settle` says what the state itself calls for. The stages and their transitions are a table (`stages`).
+and effects. `settle` says what the state itself calls for. The stages and their transitions are a table (`state`).
 
 Eager: everything is revoked before a rebalance. Cooperative (KIP-429): only what is no longer subscribed to is revoked
 before it; what goes to others is revoked after it, the rest stays, and a second rebalance assigns what was revoked.
@@ -18,15 +18,13 @@ from typing import Concatenate, ParamSpec
 
 from coterie.assignors import AssignableTopics, Assignment
 from coterie.member import events as e
-from coterie.member.config import MemberConfig
+from coterie.member import rounds, settle, subscription
+from coterie.member.config import GroupMembershipOperation, MemberConfig
 from coterie.member.decision import MemberDecision
-from coterie.member.decisions import leader, rounds, settle, subscription
-from coterie.member.decisions.heartbeat import decide_heartbeat_response
-from coterie.member.decisions.remedies import back_off, lose_coordinator
-from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Effect, TopicPartition
-from coterie.member.stages import Stage
-from coterie.member.state import MemberState
+from coterie.member.remedies import back_off, lose_coordinator
+from coterie.member.settle import decide_heartbeat_response
+from coterie.member.state import MemberState, Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -156,23 +154,23 @@ class MemberMachine:
 
     def group_assigned(self, assignments: Assignment, topics: AssignableTopics) -> None:
         """The response to `AssignGroup`: the assignment, and the topics that it was made from."""
-        self._decide(leader.decide_group_assigned, assignments, topics)
+        self._decide(rounds.decide_group_assigned, assignments, topics)
 
     def assignment_failed(self, reason: str, now_ms: int) -> None:
         """The response to `AssignGroup` where the topics are unknown."""
-        self._decide(leader.decide_assignment_failed, reason, now_ms)
+        self._decide(rounds.decide_assignment_failed, reason, now_ms)
 
     def topics_seen(self, topics: AssignableTopics) -> None:
         """The present topics of the whole group."""
-        self._decide(leader.decide_topics_seen, topics)
+        self._decide(rounds.decide_topics_seen, topics)
 
     def unassigned_seen(self, unassigned: bool) -> None:
         """The response to `LookForUnassigned`."""
-        self._decide(leader.decide_unassigned_seen, unassigned)
+        self._decide(rounds.decide_unassigned_seen, unassigned)
 
     def unassigned_unknown(self, now_ms: int) -> None:
         """The response to `LookForUnassigned` where it failed."""
-        self._decide(leader.decide_unassigned_unknown, now_ms)
+        self._decide(rounds.decide_unassigned_unknown, now_ms)
 
     def lost_connection(self, request: Message, now_ms: int) -> None:
         """No response will come: the coordinator is looked up again, and a round under way starts over."""

@@ -8,9 +8,11 @@ from typing import Any
 
 from coterie.member import events as e
 from coterie.member.effects import TopicPartition
-from coterie.member.stages import IN_A_ROUND, LEGAL_SUCCESSORS, SETTLED, Stage
 from coterie.member.state import (
+    IN_A_ROUND,
+    LEGAL_SUCCESSORS,
     NO_GENERATION,
+    SETTLED,
     UNKNOWN_MEMBER,
     CoordinatorState,
     HeartbeatState,
@@ -18,6 +20,7 @@ from coterie.member.state import (
     MemberState,
     OwnershipState,
     RoundState,
+    Stage,
 )
 from coterie.wire.declaration import Message
 

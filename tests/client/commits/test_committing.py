@@ -26,7 +26,7 @@ from coterie.client import (
 from coterie.consuming.commits.errors import Verdict
 from coterie.consuming.commits.verdicts import may_commit, verdict
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.member.stages import Stage
+from coterie.member.state import Stage
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import ErrorCode as Code
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest

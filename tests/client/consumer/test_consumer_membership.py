@@ -27,7 +27,7 @@ from coterie.client import (
 from coterie.client.blocking import BlockingConsumer
 from coterie.client.settings.settings import client_settings
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.stages import ConsumerStage
+from coterie.member.consumer.state import ConsumerStage
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import until, until_in_thread
 from tests.client.group import polled

@@ -28,8 +28,8 @@ from coterie.client import (
 )
 from coterie.client.consumer.classic_membership import JOIN_GRACE_S, member_config
 from coterie.client.settings.settings import client_settings
-from coterie.member.errors import leave_refusal
-from coterie.member.stages import Stage
+from coterie.member.remedies import leave_refusal
+from coterie.member.state import Stage
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.groups.leave_group import LeaveGroupResponse, MemberResponse
 from tests.awaiting import LoopClock, quiet, until, until_in_thread

@@ -16,8 +16,7 @@ from coterie.laboratory.checking.checkers import check_group
 from coterie.laboratory.checking.member_checker import MemberChecker
 from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, LookForUnassigned, Revoke, Send
 from coterie.member.machine import MemberMachine
-from coterie.member.stages import Stage
-from coterie.member.state import MemberState
+from coterie.member.state import MemberState, Stage
 from coterie.wire.declaration import Message
 from coterie_conformance.interleavings.state import (
     BACK,

@@ -11,8 +11,8 @@ from coterie.client.consumer.fetcher import Fetcher
 from coterie.client.consumer.membership import Membership
 from coterie.client.listener import RebalanceListener, call
 from coterie.client.types import PartitionLike, TopicPartition
+from coterie.member.config import GroupMembershipOperation
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke
 
 LAST_S = 0.1  # for a LeaveGroup whose time is over already

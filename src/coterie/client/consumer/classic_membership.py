@@ -15,12 +15,12 @@ from coterie.client.lint.lint import STATIC_FROM
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import SubscriptionPattern
 from coterie.member.config import MemberConfig
-from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.consumer.decision import ConsumerEffect
 from coterie.member.effects import Assigned, AssignGroup, Effect, LookForUnassigned, Revoke, WatchTopics
-from coterie.member.errors import leave_refusal
 from coterie.member.machine import MemberMachine
+from coterie.member.remedies import leave_refusal
 from coterie.member.requests import by_topic, heartbeat_request, leave_request
-from coterie.member.stages import Stage
+from coterie.member.state import Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest

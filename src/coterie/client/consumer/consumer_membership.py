@@ -11,12 +11,11 @@ from coterie.client.consumer.membership import REFUSED_TOPIC, Membership, now_ms
 from coterie.client.errors import KafkaError, error_about
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import SubscriptionPattern
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
+from coterie.member.config import ConsumerMemberConfig, GroupMembershipOperation
+from coterie.member.consumer.decision import Complain, ConsumerEffect, LookUpTopics
+from coterie.member.consumer.heartbeat import HeartbeatRequest, leave_epoch, leave_heartbeat
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.requests import HeartbeatRequest, leave_epoch, leave_heartbeat
-from coterie.member.consumer.stages import ConsumerStage
-from coterie.member.departure import GroupMembershipOperation
+from coterie.member.consumer.state import ConsumerStage
 from coterie.member.effects import Assigned, Effect, Revoke
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -22,8 +22,8 @@ from coterie.client.pauses import clock
 from coterie.client.pauses.loop_clock import pause, until_woken
 from coterie.client.types import SubscriptionPattern
 from coterie.consuming.commits.verdicts import GroupMachine
-from coterie.member.consumer.effects import ConsumerEffect
-from coterie.member.departure import GroupMembershipOperation
+from coterie.member.config import GroupMembershipOperation
+from coterie.member.consumer.decision import ConsumerEffect
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -11,8 +11,8 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.consumer.consumer_membership import ConsumerMembership
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import TopicPartition
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.config import ConsumerMemberConfig
+from coterie.member.consumer.decision import ConsumerEffect
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import Assigned, Effect, Revoke
 

@@ -11,7 +11,7 @@ from coterie.consuming.commits.errors import NOT_A_MEMBER, OF_ANY_COMMIT, RETRIE
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import TopicPartition
 from coterie.member.machine import MemberMachine
-from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
+from coterie.member.state import IN_A_ROUND, NOT_TAKING_PART, Stage
 from coterie.wire.errors import ErrorCode
 
 GroupMachine = MemberMachine | ConsumerMemberMachine

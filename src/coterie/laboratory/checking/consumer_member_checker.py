@@ -5,8 +5,7 @@ from __future__ import annotations
 from coterie.laboratory.checking.member_checker import LoneMemberChecker
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.replay import replay_member
-from coterie.member.consumer.stages import ConsumerStage
-from coterie.member.consumer.state import ConsumerMembershipState
+from coterie.member.consumer.state import ConsumerMembershipState, ConsumerStage
 
 _OUTSIDE = frozenset({ConsumerStage.UNSUBSCRIBED, ConsumerStage.FENCED, ConsumerStage.STALE, ConsumerStage.FATAL})
 

@@ -10,8 +10,7 @@ from coterie.assignors import RebalanceProtocol
 from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.member.machine import MemberMachine
 from coterie.member.replay import replay
-from coterie.member.stages import AWAITS_RESPONSE, IN_A_ROUND, Stage
-from coterie.member.state import MemberState, OwnershipState
+from coterie.member.state import AWAITS_RESPONSE, IN_A_ROUND, MemberState, OwnershipState, Stage
 
 M = TypeVar("M", bound=GroupMachine)
 

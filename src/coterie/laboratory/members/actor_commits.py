@@ -18,8 +18,7 @@ from coterie.laboratory.world import World
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP as OF_GROUP
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.member.config import MemberConfig
-from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.config import ConsumerMemberConfig, MemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

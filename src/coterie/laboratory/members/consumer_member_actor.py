@@ -11,10 +11,10 @@ from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberCh
 from coterie.laboratory.members.group_member_actor import ActorEffect, GroupMemberActor
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import LookUpTopics
+from coterie.member.config import ConsumerMemberConfig
+from coterie.member.consumer.decision import LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.stages import HEARTBEATS
+from coterie.member.consumer.state import HEARTBEATS
 
 RAISES = 0.02  # the share of the listener's calls that raise
 

@@ -17,9 +17,8 @@ from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.members.actor_commits import ActorCommits
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World, WorldFlight
-from coterie.member.config import MemberConfig
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.config import ConsumerMemberConfig, MemberConfig
+from coterie.member.consumer.decision import ConsumerEffect
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.declaration import Message
 

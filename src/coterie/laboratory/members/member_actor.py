@@ -9,7 +9,7 @@ from coterie.laboratory.members.group_member_actor import GROUP, SYNC_COMMIT_MS,
 from coterie.member.config import MemberConfig
 from coterie.member.effects import AssignGroup, LookForUnassigned
 from coterie.member.machine import MemberMachine
-from coterie.member.stages import NOT_TAKING_PART, Stage
+from coterie.member.state import NOT_TAKING_PART, Stage
 
 __all__ = ["GROUP", "SYNC_COMMIT_MS", "MemberActor"]
 

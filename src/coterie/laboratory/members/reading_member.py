@@ -14,8 +14,7 @@ from coterie.laboratory.members.group_member_actor import GROUP, C, GroupMemberA
 from coterie.laboratory.members.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.world import World
-from coterie.member.config import MemberConfig
-from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.config import ConsumerMemberConfig, MemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message

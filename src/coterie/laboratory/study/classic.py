@@ -21,8 +21,7 @@ from coterie.laboratory.study.assignors import ASSIGNOR_OF_PROTOCOL
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.world import World
-from coterie.member.config import MemberConfig
-from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.config import ConsumerMemberConfig, MemberConfig
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse

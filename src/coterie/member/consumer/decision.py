@@ -1,14 +1,36 @@
-"""The decision that an input leads to. The functions named ``decide_...`` fill one in; they change nothing but it."""
+"""The decision that an input leads to, and what it may request of the driver beside the effects of a classic member. The
+functions named ``decide_...`` fill one in; they change nothing but it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.machines.backoff import Backoff
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer.events import ConsumerMemberEvent
 from coterie.member.consumer.replay import replay_member
 from coterie.member.consumer.state import ConsumerMembershipState
+from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.member.events import CoordinatorLost, RetryScheduled
+from coterie.wire.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpTopics:
+    """Request the metadata of these topic ids, then call `topics_looked_up`."""
+
+    topic_ids: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Complain:
+    """The caller must hear of this once; the member goes on."""
+
+    code: ErrorCode
+    message: str
+
+
+ConsumerEffect = FindCoordinator | Send | Revoke | Assigned | Failed | LookUpTopics | Complain
 
 
 class ConsumerMemberDecision:

@@ -1,18 +1,38 @@
-"""Heartbeats of the consumer protocol: when one is due, and what a response means (Kafka's AbstractHeartbeatRequestManager;
-scenarios: tests/spec/consumer_member/heartbeat.txt and errors.txt)."""
+"""Heartbeats of the consumer protocol: when one is due, what it reports, and what a response means (Kafka's
+AbstractHeartbeatRequestManager and HeartbeatState; scenarios: tests/spec/consumer_member/heartbeat.txt and errors.txt), also
+those of a share group."""
 
 from __future__ import annotations
 
-from coterie.member.consumer import events as e
-from coterie.member.consumer.decision import ConsumerMemberDecision
-from coterie.member.consumer.effects import Complain
-from coterie.member.consumer.requests import HeartbeatResponse, sent_fields, state_request
-from coterie.member.consumer.stages import HEARTBEATS, TAKES_TARGETS, ConsumerStage
-from coterie.member.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMembershipState
-from coterie.member.effects import Failed, Revoke, Send
-from coterie.member.errors import Remedy
-from coterie.wire.errors import ErrorCode, error_of
+from collections.abc import Iterable
+from typing import TypeAlias
 
+from coterie.member.config import ConsumerMemberConfig, GroupMembershipOperation
+from coterie.member.consumer import events as e
+from coterie.member.consumer.decision import Complain, ConsumerMemberDecision
+from coterie.member.consumer.state import (
+    HEARTBEATS,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    TAKES_TARGETS,
+    ConsumerMembershipState,
+    ConsumerStage,
+    SentFields,
+    TopicIdPartition,
+)
+from coterie.member.effects import Failed, Revoke, Send
+from coterie.member.remedies import Remedy
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+
+HeartbeatRequest: TypeAlias = ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
+HeartbeatResponse: TypeAlias = ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse
 _REMEDIES = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: Remedy.RETRY,
@@ -46,6 +66,53 @@ _ADVICE_OF_SHARES = {
 }
 
 
+def _sent_fields(state: ConsumerMembershipState) -> SentFields:
+    """What a heartbeat of this state, with those before it, reports to the coordinator."""
+    return SentFields(state.epochs.topics, state.epochs.regex, state.assignment.current)
+
+
+def state_request(
+    config: ConsumerMemberConfig, state: ConsumerMembershipState, *, full: bool = False
+) -> HeartbeatRequest:
+    """The next heartbeat; ``full``: nothing is left out, as when joining and after one that failed."""
+    epochs, assignment = state.epochs, state.assignment
+    request = leave_heartbeat(config, epochs.epoch)
+    sent = None if full or state.stage == ConsumerStage.JOINING else state.heartbeat.sent
+    if sent is None:
+        request.rack_id = config.rack
+    if sent is None or epochs.topics != sent.topics:
+        request.subscribed_topic_names = sorted(epochs.topics)
+    if isinstance(request, ShareGroupHeartbeatRequest):
+        return request
+    if sent is None:
+        request.server_assignor, request.rebalance_timeout_ms = config.remote_assignor, config.max_poll_interval_ms
+    if sent is None or epochs.regex != sent.regex:
+        request.subscribed_topic_regex = epochs.regex
+    if sent is None or assignment.current != sent.assignment:
+        request.topic_partitions = _by_topic(assignment.held())
+    return request
+
+
+def leave_heartbeat(config: ConsumerMemberConfig, epoch: int) -> HeartbeatRequest:
+    """A heartbeat of this epoch and no further field; of a `leave_epoch` it is the last one."""
+    if config.shares:
+        return ShareGroupHeartbeatRequest(config.group_id, config.member_id, epoch)
+    return ConsumerGroupHeartbeatRequest(config.group_id, config.member_id, epoch, config.group_instance_id)
+
+
+def leave_epoch(config: ConsumerMemberConfig, operation: GroupMembershipOperation) -> int:
+    """-2 of a static member that remains: it keeps its partitions until its session ends, and may come back for them."""
+    is_static = config.group_instance_id is not None
+    return LEAVE_STATIC_EPOCH if is_static and not operation.leaves(config.group_instance_id) else LEAVE_EPOCH
+
+
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
+    grouped: dict[bytes, list[int]] = {}
+    for topic, number in sorted(partitions):
+        grouped.setdefault(topic, []).append(number)
+    return [TopicPartitions(topic, numbers) for topic, numbers in grouped.items()]
+
+
 def heartbeat_due_ms(state: ConsumerMembershipState) -> int | None:
     """When the next one is to go out; None: one is in flight, or none is owed, or the coordinator is unknown. To join and to
     acknowledge it does not wait for the interval; after a failure every one waits for the pause."""
@@ -61,7 +128,7 @@ def settle_state_heartbeat(decision: ConsumerMemberDecision, now_ms: int) -> Non
     due_ms = heartbeat_due_ms(decision.state)
     if due_ms is not None and now_ms >= due_ms:
         request = state_request(decision.config, decision.state)
-        decision.record(e.StateReported(request, sent_fields(decision.state), now_ms))
+        decision.record(e.StateReported(request, _sent_fields(decision.state), now_ms))
         decision.request(Send(request))
 
 
@@ -69,7 +136,7 @@ def decide_state_response(decision: ConsumerMemberDecision, response: HeartbeatR
     """The response to the heartbeat in flight. A target that is the same as before changes nothing."""
     code = error_of(response.error_code)
     if code or response.member_epoch <= LEAVE_EPOCH:
-        decide_state_error(decision, code or ErrorCode.UNKNOWN_SERVER_ERROR, response.error_message, now_ms)
+        _decide_state_error(decision, code or ErrorCode.UNKNOWN_SERVER_ERROR, response.error_message, now_ms)
         return
     decision.record(e.StateAccepted(response.member_epoch, max(response.heartbeat_interval_ms, 1), now_ms))
     if response.assignment is None or decision.state.stage not in TAKES_TARGETS:
@@ -81,7 +148,7 @@ def decide_state_response(decision: ConsumerMemberDecision, response: HeartbeatR
         decision.record(e.TargetReceived(partitions))
 
 
-def decide_state_error(decision: ConsumerMemberDecision, code: ErrorCode, message: str | None, now_ms: int) -> None:
+def _decide_state_error(decision: ConsumerMemberDecision, code: ErrorCode, message: str | None, now_ms: int) -> None:
     """The next heartbeat carries everything, unless none may follow."""
     decision.record(e.StateUnknown())
     remedy = _REMEDIES.get(code, Remedy.GIVE_UP)

@@ -12,32 +12,43 @@ from collections.abc import Callable, Mapping
 from typing import Concatenate, ParamSpec
 
 from coterie.member import events as shared
+from coterie.member.config import ConsumerMemberConfig, GroupMembershipOperation
 from coterie.member.consumer import events as e
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.decision import ConsumerMemberDecision
-from coterie.member.consumer.effects import ConsumerEffect
-from coterie.member.consumer.heartbeat import decide_state_response, fail_membership, fence
-from coterie.member.consumer.reconcile import decide_listener_returned, decide_topics_looked_up
-from coterie.member.consumer.requests import HeartbeatRequest, state_request
-from coterie.member.consumer.settle import member_deadline_ms, settle_member
-from coterie.member.consumer.stages import HEARTBEATS, IN_GROUP, TAKES_TARGETS, ConsumerStage
-from coterie.member.consumer.state import ConsumerMembershipState
+from coterie.member.consumer.decision import ConsumerEffect, ConsumerMemberDecision
+from coterie.member.consumer.heartbeat import (
+    HeartbeatRequest,
+    decide_state_response,
+    fail_membership,
+    fence,
+    heartbeat_due_ms,
+    settle_state_heartbeat,
+    state_request,
+)
+from coterie.member.consumer.reconcile import (
+    decide_listener_returned,
+    decide_topics_looked_up,
+    settle_reconciliation,
+    settle_topic_names,
+    topic_lookup_due_ms,
+)
+from coterie.member.consumer.state import HEARTBEATS, IN_GROUP, TAKES_TARGETS, ConsumerMembershipState, ConsumerStage
 from coterie.member.consumer.subscription import (
     decide_leave_prepared,
     decide_left,
     decide_subscribed,
     poll_due_ms,
+    settle_poll_interval,
 )
-from coterie.member.departure import GroupMembershipOperation
-from coterie.member.effects import TopicPartition
+from coterie.member.effects import FindCoordinator, TopicPartition
+from coterie.member.events import CoordinatorLookupStarted
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatResponse
 
 P = ParamSpec("P")
-DecideInput = Callable[Concatenate[ConsumerMemberDecision, P], None]
-MemberObserver = Callable[[e.ConsumerMemberEvent], None]
+_DecideInput = Callable[Concatenate[ConsumerMemberDecision, P], None]
+_MemberObserver = Callable[[e.ConsumerMemberEvent], None]
 NO_EPOCH = -1
 
 
@@ -45,13 +56,13 @@ class ConsumerMemberMachine:
     """One member and its inputs. Every input returns nothing; `next` returns what follows from it. ``observe`` is called
     with every event, in order."""
 
-    def __init__(self, config: ConsumerMemberConfig, observe: MemberObserver | None = None) -> None:
+    def __init__(self, config: ConsumerMemberConfig, observe: _MemberObserver | None = None) -> None:
         self.config = config
         self.state = ConsumerMembershipState()
         self._observe = observe
         self._effects: list[ConsumerEffect] = []
 
-    def _decide(self, decide: DecideInput[P], *args: P.args, **kwargs: P.kwargs) -> None:
+    def _decide(self, decide: _DecideInput[P], *args: P.args, **kwargs: P.kwargs) -> None:
         decision = ConsumerMemberDecision(self.config, self.state)
         decide(decision, *args, **kwargs)
         self.state = decision.state
@@ -214,10 +225,40 @@ class ConsumerMemberMachine:
 
     def next(self, now_ms: int) -> list[ConsumerEffect]:
         """The effects that are due; each is returned once."""
-        self._decide(settle_member, now_ms)
+        self._decide(_settle_member, now_ms)
         effects, self._effects = self._effects, []
         return effects
 
     def next_deadline_ms(self) -> int | None:
         """When to call `next` although no input came; None: only after an input."""
-        return member_deadline_ms(self.state, self.config)
+        return _member_deadline_ms(self.state, self.config)
+
+
+def _settle_member(decision: ConsumerMemberDecision, now_ms: int) -> None:
+    """Everything that is due; a second time at once there is nothing."""
+    settle_poll_interval(decision, now_ms)
+    _settle_coordinator(decision, now_ms)
+    settle_topic_names(decision, now_ms)
+    settle_reconciliation(decision)
+    settle_state_heartbeat(decision, now_ms)
+    # An acknowledgement may lead to the target that arrived meanwhile.
+    settle_topic_names(decision, now_ms)
+    settle_reconciliation(decision)
+
+
+def _settle_coordinator(decision: ConsumerMemberDecision, now_ms: int) -> None:
+    coordinator = decision.state.coordinator
+    wanted = not coordinator.known and not coordinator.lookup_in_flight and now_ms >= coordinator.retry_at_ms
+    if wanted and decision.state.stage in HEARTBEATS:
+        decision.record(CoordinatorLookupStarted())
+        decision.request(FindCoordinator())
+
+
+def _member_deadline_ms(state: ConsumerMembershipState, config: ConsumerMemberConfig) -> int | None:
+    """When to settle although no input came; None: only after an input."""
+    times: list[int | None] = [heartbeat_due_ms(state), topic_lookup_due_ms(state)]
+    if state.stage in TAKES_TARGETS:
+        times.append(poll_due_ms(state, config.max_poll_interval_ms) + 1)
+    if state.stage in HEARTBEATS and not state.coordinator.known and not state.coordinator.lookup_in_flight:
+        times.append(state.coordinator.retry_at_ms)
+    return min((time for time in times if time is not None), default=None)

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coterie.member.consumer import events as e
-from coterie.member.consumer.decision import ConsumerMemberDecision
-from coterie.member.consumer.effects import LookUpTopics
-from coterie.member.consumer.stages import ConsumerStage
-from coterie.member.consumer.state import ConsumerMembershipState
+from coterie.member.consumer.decision import ConsumerMemberDecision, LookUpTopics
+from coterie.member.consumer.state import ConsumerMembershipState, ConsumerStage
 from coterie.member.effects import Assigned, Revoke
 
 

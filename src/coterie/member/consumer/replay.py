@@ -9,13 +9,14 @@ from typing import Any
 
 from coterie.member import events as shared
 from coterie.member.consumer import events as e
-from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.consumer.state import (
+    CONSUMER_SUCCESSORS,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     NO_ASSIGNMENT,
     AssignmentState,
     ConsumerMembershipState,
+    ConsumerStage,
     EpochState,
     ListenerCall,
     LocalAssignment,

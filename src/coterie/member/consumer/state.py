@@ -1,17 +1,56 @@
-"""What a member of the consumer protocol knows, in five parts. Every part is frozen: only `replay` makes the next state."""
+"""What a member of the consumer protocol knows, in five parts, and its states with the transitions between them (Kafka's
+MemberState). Every part is frozen: only `replay` makes the next state, and it asserts the transitions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
-from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.state import CoordinatorState
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
 TopicIdPartition = tuple[bytes, int]
+
+
+class ConsumerStage(Enum):
+    """Where a member stands between two target assignments."""
+
+    UNSUBSCRIBED = "unsubscribed"  # no membership is wanted
+    JOINING = "joining"  # the heartbeat with epoch 0 is due, or has no response yet
+    RECONCILING = (
+        "reconciling"  # the target differs from the assignment in use: callbacks run, or topic ids have no name yet
+    )
+    ACKNOWLEDGING = "acknowledging"  # a new assignment is in use; the next heartbeat reports it, without waiting
+    STABLE = "stable"
+    FENCED = "fenced"  # by the coordinator: the listener loses everything, then the member joins again
+    PREPARE_LEAVING = "prepare_leaving"  # the user leaves: heartbeats continue while the listener's callback runs
+    LEAVING = "leaving"  # the last heartbeat is due
+    STALE = "stale"  # left for want of polls: the listener loses everything, and the next poll joins again
+    FATAL = "fatal"  # by an error without a remedy, such as UNRELEASED_INSTANCE_ID
+
+    __hash__ = object.__hash__  # Enum's own is Python, and every look at a member hashes its stage
+
+
+_S = ConsumerStage
+IN_GROUP = frozenset({_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
+TAKES_TARGETS = IN_GROUP | {_S.JOINING}
+HEARTBEATS = TAKES_TARGETS | {_S.PREPARE_LEAVING}
+# As Kafka's, and beside them STALE to UNSUBSCRIBED: a stale member whose user unsubscribes does not join again.
+CONSUMER_SUCCESSORS: dict[ConsumerStage, frozenset[ConsumerStage]] = {
+    _S.UNSUBSCRIBED: frozenset({_S.JOINING}),
+    _S.JOINING: frozenset({_S.RECONCILING, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}),
+    _S.RECONCILING: frozenset({_S.ACKNOWLEDGING, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}),
+    _S.ACKNOWLEDGING: frozenset({_S.STABLE, _S.RECONCILING, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}),
+    _S.STABLE: frozenset({_S.RECONCILING, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL}),
+    _S.FENCED: frozenset({_S.JOINING, _S.UNSUBSCRIBED}),
+    _S.PREPARE_LEAVING: frozenset({_S.LEAVING, _S.FATAL}),
+    _S.LEAVING: frozenset({_S.UNSUBSCRIBED, _S.STALE}),
+    _S.STALE: frozenset({_S.JOINING, _S.UNSUBSCRIBED}),
+    _S.FATAL: frozenset(),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,11 @@ tests/spec/consumer_member/leave.txt and poll.txt)."""
 
 from __future__ import annotations
 
+from coterie.member.config import GroupMembershipOperation
 from coterie.member.consumer import events as e
 from coterie.member.consumer.decision import ConsumerMemberDecision
-from coterie.member.consumer.requests import leave_epoch, leave_heartbeat
-from coterie.member.consumer.stages import TAKES_TARGETS, ConsumerStage
-from coterie.member.consumer.state import ConsumerMembershipState
-from coterie.member.departure import GroupMembershipOperation
+from coterie.member.consumer.heartbeat import leave_epoch, leave_heartbeat
+from coterie.member.consumer.state import TAKES_TARGETS, ConsumerMembershipState, ConsumerStage
 from coterie.member.effects import Revoke, Send
 from coterie.member.events import Polled
 

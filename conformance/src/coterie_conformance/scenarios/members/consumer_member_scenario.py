@@ -25,10 +25,10 @@ from typing import Any
 
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
 from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
-from coterie.member.consumer.config import ConsumerMemberConfig
-from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
+from coterie.member.config import ConsumerMemberConfig
+from coterie.member.consumer.decision import Complain, ConsumerEffect, LookUpTopics
+from coterie.member.consumer.heartbeat import HeartbeatRequest
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.requests import HeartbeatRequest
 from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import (

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.laboratory.checking.member_checker import LoneMemberChecker, check_settled
-from coterie.member.departure import GroupMembershipOperation
+from coterie.member.config import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke, Send, TopicPartition
 from coterie.wire.declaration import Message
 from coterie_conformance.scenarios.groups.scenario import ScenarioError, run_step

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from coterie.member import events as e
+from coterie.member.config import GroupMembershipOperation
 from coterie.member.decision import MemberDecision
-from coterie.member.decisions.remedies import lose_generation
-from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Send
+from coterie.member.remedies import lose_generation
 from coterie.member.requests import leave_request
-from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
+from coterie.member.state import IN_A_ROUND, NOT_TAKING_PART, Stage
 from coterie.wire.errors import ErrorCode
 
 _DEFAULT = GroupMembershipOperation.DEFAULT

@@ -1,4 +1,5 @@
-"""What the state itself calls for at a time: a lookup, the next step of a round, a heartbeat, a departure."""
+"""What the state itself calls for at a time: a lookup, the next step of a round, a heartbeat, a departure; and what a
+heartbeat's response means (scenarios: tests/spec/member/heartbeat.txt)."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ from coterie.assignors import RebalanceProtocol
 from coterie.member import events as e
 from coterie.member.config import MemberConfig
 from coterie.member.decision import MemberDecision
-from coterie.member.decisions.heartbeat import settle_heartbeat, settle_session
-from coterie.member.decisions.rounds import topics_of
-from coterie.member.decisions.subscription import decide_poll_interval_exceeded
 from coterie.member.effects import FindCoordinator, LookForUnassigned, Revoke, Send, TopicPartition
-from coterie.member.requests import join_request
-from coterie.member.stages import NOT_TAKING_PART, Stage
-from coterie.member.state import MemberState
+from coterie.member.remedies import apply_remedy, lose_coordinator
+from coterie.member.requests import heartbeat_request, join_request
+from coterie.member.rounds import topics_of
+from coterie.member.state import NOT_TAKING_PART, MemberState, Stage
+from coterie.member.subscription import decide_poll_interval_exceeded
+from coterie.wire.errors import error_of
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def settle(decision: MemberDecision, now_ms: int) -> None:
@@ -20,12 +22,12 @@ def settle(decision: MemberDecision, now_ms: int) -> None:
     late = now_ms > poll_deadline_ms(decision.state, decision.config)
     if late and decision.state.stage not in NOT_TAKING_PART:
         decide_poll_interval_exceeded(decision)
-    settle_session(decision, now_ms)
+    _settle_session(decision, now_ms)
     _settle_lookup(decision, now_ms)
     if decision.state.coordinator.known:
         _settle_prepare(decision)
         _settle_join(decision, now_ms)
-        settle_heartbeat(decision, now_ms)
+        _settle_heartbeat(decision, now_ms)
         _settle_unassigned_check(decision, now_ms)
 
 
@@ -95,3 +97,33 @@ def _settle_unassigned_check(decision: MemberDecision, now_ms: int) -> None:
     if due_ms is not None and now_ms >= due_ms and decision.state.stage == Stage.STABLE:
         decision.record(e.UnassignedCheckStarted())
         decision.request(LookForUnassigned(topics_of(decision.state.round.subscribers)))
+
+
+def _settle_session(decision: MemberDecision, now_ms: int) -> None:
+    """A coordinator that has not responded within the session timeout counts as lost."""
+    heartbeat = decision.state.heartbeat
+    if heartbeat.in_flight and now_ms >= heartbeat.session_deadline_ms and decision.state.owes_heartbeats:
+        decision.record(e.HeartbeatEnded(successful=False))
+        lose_coordinator(decision, now_ms)
+
+
+def _settle_heartbeat(decision: MemberDecision, now_ms: int) -> None:
+    """Sends the heartbeat that is due; one at a time."""
+    config, heartbeat, membership = decision.config, decision.state.heartbeat, decision.state.membership
+    if heartbeat.in_flight or now_ms < heartbeat.due_ms or not decision.state.owes_heartbeats:
+        return
+    decision.record(e.HeartbeatSent(now_ms + config.heartbeat_interval_ms, now_ms + config.session_timeout_ms))
+    decision.request(Send(heartbeat_request(config, membership.member_id, membership.generation)))
+
+
+def decide_heartbeat_response(
+    decision: MemberDecision, request: HeartbeatRequest, response: HeartbeatResponse, now_ms: int
+) -> None:
+    """An error counts only where the heartbeat was of the present generation
+    (testHeartbeatIllegalGenerationResponseWithOldGeneration)."""
+    code = error_of(response.error_code)
+    decision.record(e.HeartbeatEnded(successful=not code))
+    membership = decision.state.membership
+    current = (request.member_id, request.generation_id) == (membership.member_id, membership.generation)
+    if code and current and decision.state.owes_heartbeats:
+        apply_remedy(decision, request, code, now_ms)

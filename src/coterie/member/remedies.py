@@ -1,21 +1,62 @@
-"""What a member does about an error: the remedies of `errors` as decisions (scenarios: tests/spec/member/errors.txt)."""
+"""The errors of the group protocol, sorted by what a member must do (Kafka's AbstractCoordinator), and the decisions that do it
+(scenarios: tests/spec/member/errors.txt)."""
 
 from __future__ import annotations
+
+from enum import Enum
 
 from coterie.machines.backoff import Backoff
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
 from coterie.member.effects import Failed, Revoke
-from coterie.member.errors import Remedy, remedy_for
-from coterie.member.stages import Stage
+from coterie.member.state import Stage
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupResponse
+
+
+class Remedy(Enum):
+    """What a member does after an error."""
+
+    RETRY = "try the same again after a pause"
+    FIND_COORDINATOR = "look the coordinator up, then try again"
+    REJOIN = "join again with the same member id"
+    REJOIN_AS_NEW = "forget generation (and member id), join again; what was owned is lost"
+    GIVE_UP = "tell the caller"
+
+
+_REMEDIES = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,
+    **dict.fromkeys(COORDINATOR_LOST, Remedy.FIND_COORDINATOR),
+    ErrorCode.UNKNOWN_MEMBER_ID: Remedy.REJOIN_AS_NEW,
+    ErrorCode.ILLEGAL_GENERATION: Remedy.REJOIN_AS_NEW,
+    ErrorCode.REBALANCE_IN_PROGRESS: Remedy.REJOIN,
+    ErrorCode.FENCED_INSTANCE_ID: Remedy.GIVE_UP,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: Remedy.GIVE_UP,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Remedy.GIVE_UP,
+    ErrorCode.GROUP_MAX_SIZE_REACHED: Remedy.GIVE_UP,
+}
+
+
+def leave_refusal(response: LeaveGroupResponse) -> ErrorCode:
+    """What went wrong with our leaving: the error of the whole, or of our one entry. A response that names several members
+    is one that was not requested."""
+    if response.error_code or not response.members:
+        return error_of(response.error_code)
+    if len(response.members) > 1:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return error_of(response.members[0].error_code)
+
+
+def _remedy_for(code: ErrorCode) -> Remedy:
+    """What that response to a join, sync or heartbeat calls for; an error listed nowhere is for the caller."""
+    return _REMEDIES.get(code, Remedy.GIVE_UP)
 
 
 def apply_remedy(decision: MemberDecision, request: Message, code: ErrorCode, now_ms: int) -> None:
     """``request``: the JoinGroup, SyncGroup or Heartbeat of the present generation that failed with ``code``."""
-    remedy = remedy_for(code)
+    remedy = _remedy_for(code)
     if remedy == Remedy.GIVE_UP:
         fail(decision, code, code.text)
         return
