@@ -16,8 +16,8 @@ from coterie.assignors import (
     assign_round_robin,
     protocol_of,
 )
+from coterie.assignors.assignor import Subscriber, in_order, racks_matter
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from coterie.assignors.subscription import Subscriber, in_order, racks_matter
 from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.primitives import WireError
 from tests.assignors.groups import shown

@@ -13,7 +13,7 @@ from coterie.broker.requests.turns import finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.laboratory.world import World
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from tests.broker.world_scheduler import VirtualClock, WorldScheduler
 
 

@@ -22,7 +22,7 @@ from coterie.broker.requests.message_sets import KEPT_BYTES as KEPT_MESSAGE_SET_
 from coterie.broker.requests.turns import MAX_THREADS, MAX_TURN_S, REPEATED_AT_MOST
 from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.storage.topic import MAX_PARTITIONS
-from coterie.log.producers.producers import UNVERIFIED_KEPT
+from coterie.log.producer_states import UNVERIFIED_KEPT
 from coterie.quotas import MOST_REMEMBERED
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.runtime.allocator import KEPT_BYTES, RETURNED_FROM_BYTES

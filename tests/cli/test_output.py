@@ -20,8 +20,7 @@ from coterie.cli import main
 from coterie.client import Consumer
 from coterie.testing import LocalBroker
 from coterie.text.addresses import format_address, parse_address
-from coterie.text.lag import lag_text, total_lag
-from coterie.text.quantity import quantity
+from coterie.text.quantity import lag_text, quantity, total_lag
 
 ROOT = Path(__file__).parent.parent.parent
 # Words in s after a number or a name that are no nouns in plural.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import Effect, PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.effects import Effect, PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.requests import FetchConfig
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata

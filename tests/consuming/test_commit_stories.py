@@ -7,9 +7,9 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from coterie.consuming.commits.commits import CommitEnded, SendCommit
-from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.offset_commit import Verdict
 from coterie.consuming.commits.verdicts import may_commit
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.wire.errors import ErrorCode
 from tests.consuming.test_commits import commits, know_coordinator, response
 from tests.member.driven import Driven

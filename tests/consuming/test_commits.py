@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from coterie.consuming.commits.auto_commit import AutoCommitSchedule
-from coterie.consuming.commits.commits import CommitEffect, CommitEnded, Commits, SendCommit
-from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.commits import AutoCommitSchedule, CommitEffect, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.offset_commit import Verdict
 from coterie.consuming.commits.verdicts import CommitPurpose
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import ErrorCode

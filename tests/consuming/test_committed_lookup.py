@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.consuming.committed_lookup import (
+from coterie.consuming.committed_offsets import (
     CommittedConfig,
     CommittedFailure,
     CommittedLookup,
     PendingOffsets,
     SendOffsetFetch,
 )
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata

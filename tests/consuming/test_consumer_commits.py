@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.commits.auto_commit import AutoCommitSchedule
-from coterie.consuming.commits.commits import CommitEnded, Commits, SendCommit
-from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.commits import AutoCommitSchedule, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.offset_commit import Verdict
 from coterie.consuming.commits.verdicts import CommitPurpose
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.machines.cluster_metadata import GROUP
 from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.consuming.fetching.effects import RefreshMetadata
+from coterie.consuming.effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from coterie.consuming.owned_offsets import OwnedOffsets, TopicPartition
+from coterie.consuming.committed_offsets import OwnedOffsets, Partition
 
 PARTITIONS = [("t", p) for p in range(4)]
 SOME = st.lists(st.sampled_from(PARTITIONS), unique=True)
@@ -58,8 +58,8 @@ def test_of_a_topic_that_was_created_again_the_group_has_committed_nothing() -> 
     )
 )
 def test_nothing_is_committed_that_is_not_owned_and_nothing_goes_back(steps: list[tuple[str, object]]) -> None:
-    offsets, owned = OwnedOffsets(), set[TopicPartition]()
-    committed: dict[TopicPartition, int] = {}  # since the partition was assigned
+    offsets, owned = OwnedOffsets(), set[Partition]()
+    committed: dict[Partition, int] = {}  # since the partition was assigned
     for name, given_ in steps:
         before = dict(offsets.positions)
         match name, given_:

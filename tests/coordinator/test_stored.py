@@ -19,7 +19,7 @@ from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.stored_records.stored import StoredRecord, from_record, record_text, to_record
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import HEADER_BYTES, LENGTH_END
 from coterie.records.encoding import encode_batch
@@ -140,7 +140,7 @@ def test_later_segments_override_earlier_ones() -> None:
 
 def test_a_record_larger_than_the_read_buffer_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """testLoadGroupWithLargeGroupMetadataRecord"""
-    monkeypatch.setattr("coterie.log.chunks.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("coterie.log.reading.CHUNK_BYTES", 1000)
     log = log_of([offset_record(1)], [group_record(3, members=200)], [offset_record(2)])
     group = load(log).groups["g"]
     assert (len(group.members), group.offsets["t", 0].offset) == (200, 2)

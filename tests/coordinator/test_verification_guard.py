@@ -10,7 +10,7 @@ import pytest
 from coterie.coordinator.transactions.steps import Claim
 from coterie.coordinator.transactions.verification import check_guard, guard_of
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch

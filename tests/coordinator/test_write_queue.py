@@ -15,7 +15,7 @@ from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checking.checkers import Ledger, check_replay
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, Refusal

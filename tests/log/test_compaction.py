@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from coterie.log.compaction import clean, plan, swap, swapping
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
-from coterie.log.follower_append import append_as_follower
+from coterie.log.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.follower_log import append_as_follower, truncate_to
 from coterie.log.partition_log import PartitionLog
+from coterie.log.reading import max_timestamp_offset, offset_for_timestamp
 from coterie.log.retention import delete_records
-from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
-from coterie.log.truncation import truncate_to
 from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.compression import GZIP, NONE
 from coterie.records.decoding import decode_records

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from coterie.log.checked_files import Finding
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import Finding
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch

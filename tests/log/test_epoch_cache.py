@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, EpochStart, LeaderEpochCache
-from coterie.log.epochs.epoch_checkpoint import LogEpochs, read_epochs
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.leader_epochs import (
+    UNDEFINED_EPOCH,
+    UNDEFINED_OFFSET,
+    EndOfEpoch,
+    EpochStart,
+    LeaderEpochCache,
+    LogEpochs,
+    read_epochs,
+)
 
 END = 100
 

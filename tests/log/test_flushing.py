@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.flushing import Flushing
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.log_state import Flushing
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed, read_message_set, read_visible
 from coterie.log.retention import delete_records

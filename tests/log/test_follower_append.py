@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.follower_append import append_as_follower
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.follower_log import append_as_follower, start_anew_at
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import advance_start_offset
-from coterie.log.truncation import start_anew_at
 from coterie.records.batch import stamp
 from coterie.records.encoding import encode_batch
 from coterie.replication.follower import Follower

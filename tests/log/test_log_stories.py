@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.log.reading import read_committed
+from coterie.log.reading import max_timestamp_offset, offset_for_timestamp, read_committed
 from coterie.log.retention import delete_records, retain
-from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.records.batch import TRANSACTIONAL_BIT, batches, stamp
 from coterie.records.compression import GZIP, NONE
 from coterie.records.decoding import decode_records

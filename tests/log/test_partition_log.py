@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import FileSystem, MemoryFile, MemoryFileSystem
+from coterie.log.filesystem import FileSystem, MemoryFile, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
+from coterie.log.reading import max_timestamp_offset, offset_for_timestamp
 from coterie.log.retention import delete_records, retain
-from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.log.producers.producers import UNVERIFIED_KEPT, Producers
+from coterie.log.producer_states import UNVERIFIED_KEPT, Producers
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, read_header
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal

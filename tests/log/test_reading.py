@@ -6,14 +6,14 @@ import pytest
 from kafka.record.memory_records import MemoryRecords
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
 from coterie.log.retention import delete_records
 from coterie.records.batch import TRANSACTIONAL_BIT
-from coterie.records.down_conversion import OVERSIZED
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
+from coterie.records.message_sets import OVERSIZED
 from coterie.wire.errors import ErrorCode, Refusal
 
 NOW = 1_700_000_000_000

@@ -10,14 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.log.checked_files import Finding, unreported
 from coterie.log.config import LogConfig
-from coterie.log.epochs.epoch_cache import EndOfEpoch
-from coterie.log.files.findings import Finding, unreported
-from coterie.log.follower_append import append_as_follower
+from coterie.log.follower_log import append_as_follower, start_anew_at, truncate_to
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.log.partition_log import PartitionLog
-from coterie.log.reading import read_visible
-from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
-from coterie.log.truncation import start_anew_at, truncate_to
+from coterie.log.reading import max_timestamp_offset, offset_for_timestamp, read_visible
 from coterie.records.batch import TRANSACTIONAL_BIT, batches, read_header, stamp
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction

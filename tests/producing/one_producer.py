@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.machines.backoff import Backoff
+from coterie.producing.accumulator import ProducingConfig
 from coterie.producing.batch import ProduceFailure, ProducerBatch
-from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
     AddPartitions,
     BatchEnded,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coterie.producing.batch import SEQUENCES
-from coterie.producing.sequences import LAST_EPOCH, PartitionSequence
+from coterie.producing.partition_queue import LAST_EPOCH, PartitionSequence
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import PAUSE_MS, OneProducer
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.machines.backoff import JITTER, Backoff
-from coterie.producing.batch import ProduceFailure
-from coterie.producing.opened_transaction import is_unsent
+from coterie.producing.batch import ProduceFailure, is_unsent
 from coterie.records import compression
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import RECORD_BYTES, OneProducer, Transaction

@@ -10,7 +10,7 @@ import pytest
 from coterie.client.producer.delivery import error_of_failure
 from coterie.producing.batch import ProduceFailure
 from coterie.producing.effects import GetProducerId, LookUpLeaders
-from coterie.producing.sequences import LAST_EPOCH
+from coterie.producing.partition_queue import LAST_EPOCH
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import PAUSE_MS, OneProducer, Transaction
 from tests.producing.test_epoch_bumps import in_flight, next_sequence, with_windows

@@ -10,10 +10,9 @@ from itertools import product
 
 import pytest
 
-from coterie.log.producers.producers import Producers
+from coterie.log.producer_states import Producers
 from coterie.producing.batch import ProduceFailure, ProducerBatch
-from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.sequences import PartitionSequence
+from coterie.producing.partition_queue import PartitionQueue, PartitionSequence
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode, Refusal

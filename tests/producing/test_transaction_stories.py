@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION
-from coterie.producing.transactions.errors import TransactionRemedy, remedy_of
+from coterie.producing.transactions.state import TransactionRemedy, remedy_of
 from coterie.producing.transactions.transactions import LookUpCoordinatorOf, SendTransactional, TransactionCallEnded
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

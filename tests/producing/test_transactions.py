@@ -6,9 +6,13 @@ import pytest
 
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
-from coterie.producing.transactions.errors import TransactionRemedy, remedy_of
 from coterie.producing.transactions.requests import CommittingMember
-from coterie.producing.transactions.state import LEGAL_SUCCESSORS, ProducerTransactionState
+from coterie.producing.transactions.state import (
+    LEGAL_SUCCESSORS,
+    ProducerTransactionState,
+    TransactionRemedy,
+    remedy_of,
+)
 from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,

@@ -27,9 +27,8 @@ from coterie.records.batch import (
 )
 from coterie.records.compression import LZ4, CompressionError, UncompressedTooLarge
 from coterie.records.decoding import decode_records
-from coterie.records.down_conversion import to_message_set
 from coterie.records.encoding import encode_batch, rebuild_batch
-from coterie.records.legacy import is_legacy, to_batch
+from coterie.records.message_sets import is_legacy, to_batch, to_message_set
 from coterie.wire.primitives import java_long
 from tests.records.test_malformed_records import check_all
 from tests.records.test_old_formats import COMPARED, OLD_CODECS, read

@@ -25,9 +25,8 @@ from coterie.records.compression import (
     lz4_of_format_0,
 )
 from coterie.records.decoding import decode_records
-from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set
 from coterie.records.encoding import encode_batch
-from coterie.records.legacy import is_legacy, to_batch
+from coterie.records.message_sets import OVERSIZED, CannotConvert, is_legacy, to_batch, to_message_set
 from coterie.wire.errors import ErrorCode, Refusal
 
 OLD_CODECS = [NONE, GZIP, SNAPPY, LZ4]

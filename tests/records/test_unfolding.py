@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from coterie.records import compiled
 from coterie.records import decoding as module
-from coterie.records.batch import HEADER_BYTES, BatchError, BatchRecord, batches, payload, read_header
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchRecord, batches, decode_headers, payload, read_header
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
-from coterie.records.fields import decode_headers
 
 sizes = st.lists(st.one_of(st.integers(0, 3), st.just(100), st.integers(0, 300)), min_size=1, max_size=200)
 

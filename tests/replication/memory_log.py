@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coterie.log.epochs.epoch_cache import LeaderEpochCache
+from coterie.log.leader_epochs import LeaderEpochCache
 from coterie.replication.states import NO_BYTE_LIMIT
 
 FETCHED_AT_MOST = 3  # batches: to catch up takes time

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, LeaderEpochCache
+from coterie.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched

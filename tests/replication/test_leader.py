@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.replication.states import (
     NO_EPOCH,
     AppendDecided,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas

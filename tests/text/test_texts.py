@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.text.addresses import HIGHEST_PORT, format_address, parse_address
-from coterie.text.lag import Partition, lag_text, total_lag
-from coterie.text.quantity import quantity
+from coterie.text.quantity import Partition, lag_text, quantity, total_lag
 
 hosts = st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True) | st.ip_addresses().map(str)
 known = st.integers(0, 10**9)

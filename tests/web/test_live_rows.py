@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.text.lag import STALLED_AFTER_MS
+from coterie.text.quantity import STALLED_AFTER_MS
 from coterie.web.group_memory import POINT_EVERY_MS, POINTS, GroupCourse, JournalMemory
 from coterie.web.live_rows import FLAPS_WITHIN_MS, LiveRows, marks
 from tests.web.feeds import line, row

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.queue_locks import QueueLocks
-from coterie.rocketmq.remoting import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, encode
+from coterie.rocketmq.requests import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, encode
 from coterie_conformance.rocketmq.frames import decode
 
 BROKER = "broker-0"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from conformance.tests.rocketmq.server import stored
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import ONEWAY_FLAG, RemotingCommand, encode
+from coterie.rocketmq.requests import ONEWAY_FLAG, RemotingCommand, encode
 from coterie_conformance.rocketmq import frames, message_requests
 from coterie_conformance.rocketmq.frames import FrameError, StoredMessage, decode, read_messages
 from tests.text.hostile_json import DEEP, documents

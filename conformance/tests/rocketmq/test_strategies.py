@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from conformance.tests.rocketmq.server import stored
 from coterie.rocketmq.allocation import AllocationError, MessageQueue, averagely
 from coterie.rocketmq.queue_locks import LOCK_MAX_LIVE_MS, QueueLocks
-from coterie.rocketmq.remoting import RemotingCommand, encode
+from coterie.rocketmq.requests import RemotingCommand, encode
 from coterie_conformance.rocketmq.frames import FrameError, decode, read_body, read_messages
 from coterie_conformance.rocketmq.strategies import (
     STRATEGIES,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.sequences import PartitionSequence
+from coterie.producing.partition_queue import PartitionQueue, PartitionSequence
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario

@@ -35,10 +35,9 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions import marker_queue
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.marker_queue import MarkerQueue
-from coterie.log import truncation
+from coterie.log import follower_log
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.producers import Producers
-from coterie.log.producers.transactions import Aborted
+from coterie.log.producer_states import Aborted, Producers
 from coterie.log.reading import read_visible
 from coterie.machines.script import Steps
 from coterie.producing.batch import ProducerBatch
@@ -451,14 +450,14 @@ def followers_know_no_producers(patch: Patch) -> None:
 
 def a_log_that_is_cut_keeps_its_producers(patch: Patch) -> None:
     """Who sends again what was cut is acknowledged."""
-    settle = truncation._settle
+    settle = follower_log._settle
 
     def keeping(log: PartitionLog) -> None:
         producers = log.producers
         settle(log)
         log.producers = producers
 
-    patch.setattr(truncation, "_settle", keeping)
+    patch.setattr(follower_log, "_settle", keeping)
 
 
 def readers_get_what_is_not_replicated(patch: Patch) -> None:

@@ -20,9 +20,9 @@ from coterie.client.producer.producer import Producer
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.consuming.commits import commits
-from coterie.consuming.commits import requests as commit_requests
-from coterie.consuming.committed_lookup import PendingOffsets
-from coterie.consuming.fetching.effects import SendValidation
+from coterie.consuming.commits import offset_commit as commit_requests
+from coterie.consuming.committed_offsets import PendingOffsets
+from coterie.consuming.effects import SendValidation
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.fetching.position import Position
 from coterie.consuming.record import Record
@@ -31,7 +31,7 @@ from coterie.coordinator.consumer.commits import any_partition
 from coterie.coordinator.consumer.reconcile import Reconciliation
 from coterie.coordinator.consumer.state import ConsumerMember, CurrentAssignment
 from coterie.coordinator.offsets import commit, transactional
-from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
+from coterie.log.leader_epochs import EndOfEpoch, LeaderEpochCache
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import Revoke
 from coterie.member.machine import MemberMachine

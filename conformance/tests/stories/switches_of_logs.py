@@ -10,11 +10,9 @@ from coterie.broker.handlers.logs import fetch
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.topic import Partition
 from coterie.broker.storage.topics import Topics
-from coterie.log.appended import Appended
-from coterie.log.flushing import Flushing
+from coterie.log.log_state import Appended, Flushing
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.producers import Producers
-from coterie.log.producers.transactions import Aborted
+from coterie.log.producer_states import Aborted, Producers
 from coterie.log.reading import read_committed
 from coterie.records.batch import BatchHeader
 

@@ -18,8 +18,7 @@ from coterie.coordinator.transactions.state import Transaction
 from coterie.producing.accumulator import Accumulator
 from coterie.producing.batch import ProducerBatch
 from coterie.producing.machine import ProducerMachine
-from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.sequences import CurrentProducer, PartitionSequence
+from coterie.producing.partition_queue import CurrentProducer, PartitionQueue, PartitionSequence
 from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

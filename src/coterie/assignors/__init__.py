@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coterie.assignors.assignor import Assignor, AssignorSpec, RebalanceProtocol
-from coterie.assignors.range import assign_range
-from coterie.assignors.round_robin import assign_round_robin
+from coterie.assignors.assignor import (
+    AssignableTopics,
+    AssignFunction,
+    Assignment,
+    Assignor,
+    AssignorSpec,
+    Owned,
+    RebalanceProtocol,
+    Subscriber,
+)
+from coterie.assignors.range_and_round_robin import assign_range, assign_round_robin
 from coterie.assignors.sticky import (
     assign_cooperative_sticky,
     assign_sticky,
     encode_cooperative_user_data,
     encode_sticky_user_data,
 )
-from coterie.assignors.subscription import AssignableTopics, AssignFunction, Assignment, Owned, Subscriber
 
 _EAGER, _BOTH = frozenset({RebalanceProtocol.EAGER}), frozenset(RebalanceProtocol)
 

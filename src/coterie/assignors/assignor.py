@@ -1,13 +1,54 @@
-"""An assignor: to the group protocol a row of functions, to a user a class of one's own (Kafka's
-ConsumerPartitionAssignor, KIP-429)."""
+"""An assignor (Kafka's ConsumerPartitionAssignor): its input and its result; what it is to the group protocol, a row of
+functions, and to a user, a class of one's own; and the check of a cooperative one, that no partition goes to one member while
+another still owns it (KIP-429)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 
-from coterie.assignors.subscription import AssignableTopics, AssignFunction, Assignment, Owned, Subscriber
+Owned = Mapping[str, Sequence[int]]  # topic -> partitions
+Assignment = dict[str, dict[str, list[int]]]  # member id -> topic -> partitions, ascending
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A member as an assignor sees it; ``owned`` are the partitions it had in generation ``generation`` (-1: none)."""
+
+    member_id: str
+    topics: frozenset[str]
+    group_instance_id: str | None = None
+    owned: Owned = field(default_factory=dict)
+    generation: int = -1
+    rack: str | None = None
+    user_data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssignableTopics:
+    """The assignable partitions: ``counts`` by topic, and where racks are known, those of each partition's
+    replicas: topic -> one set per partition. Topics that do not exist are left out."""
+
+    counts: Mapping[str, int]
+    racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
+
+
+AssignFunction = Callable[[AssignableTopics, Sequence[Subscriber]], Assignment]
+
+
+def in_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
+    """Members with an instance id first, by that id; then the others by member id."""
+    return sorted(subscribers, key=lambda s: (s.group_instance_id is None, s.group_instance_id or s.member_id))
+
+
+def racks_matter(subscribers: Iterable[Subscriber], partition_racks: Iterable[frozenset[str]]) -> bool:
+    """Racks matter only if members and partitions both have them, they overlap, and not every partition is on
+    every rack (KIP-881, testUseRackAwareAssignment)."""
+    members = {s.rack for s in subscribers if s.rack}
+    partitions = set(partition_racks)
+    everywhere = frozenset[str]().union(*partitions)
+    return bool(members & everywhere) and partitions != {everywhere}
 
 
 class RebalanceProtocol(IntEnum):
@@ -59,3 +100,14 @@ class Assignor:
     def spec(self) -> AssignorSpec:
         """The assignor as the group protocol uses it."""
         return AssignorSpec(self.assign, self.protocols, self.user_data, False, self.on_assignment)
+
+
+def handed_over(subscribers: Sequence[Subscriber], assignments: Assignment) -> tuple[str, int] | None:
+    """The first partition that moves between two members in one step, if any does."""
+    holders = {(t, p): s.member_id for s in subscribers for t, ps in s.owned.items() for p in ps}
+    for member_id, share in assignments.items():
+        for topic, partitions in share.items():
+            for partition in partitions:
+                if holders.get((topic, partition), member_id) != member_id:
+                    return topic, partition
+    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-from coterie.assignors.subscription import Owned, Subscriber
+from coterie.assignors.assignor import Owned, Subscriber
 from coterie.wire.codec import decode
 from coterie.wire.messages.stored.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -17,9 +17,9 @@ from coterie.wire.messages.stored.consumer_protocol import (
 )
 from coterie.wire.primitives import WireError
 
-SUBSCRIPTION_VERSION = 3
+_SUBSCRIPTION_VERSION = 3
 MAX_SUBSCRIBED_TOPICS = 100_000  # that a coordinator reads
-ASSIGNMENT_VERSION = 3
+_ASSIGNMENT_VERSION = 3
 
 
 def encode_subscription(
@@ -28,7 +28,7 @@ def encode_subscription(
     generation: int = -1,
     rack: str | None = None,
     user_data: bytes | None = None,
-    version: int = SUBSCRIPTION_VERSION,
+    version: int = _SUBSCRIPTION_VERSION,
 ) -> bytes:
     """Topics and partitions go sorted, so that equal subscriptions are equal bytes: the coordinator compares them."""
     partitions = [TopicPartitions(t, sorted(ps)) for t, ps in sorted((owned or {}).items())]
@@ -38,7 +38,7 @@ def encode_subscription(
 
 def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str | None = None) -> Subscriber:
     """Raises WireError for bytes that are not a subscription."""
-    s = ConsumerProtocolSubscription.decode(data, _version(data, SUBSCRIPTION_VERSION), 2)
+    s = ConsumerProtocolSubscription.decode(data, _version(data, _SUBSCRIPTION_VERSION), 2)
     owned = {tp.topic: tuple(tp.partitions) for tp in s.owned_partitions}
     return Subscriber(
         member_id,
@@ -64,14 +64,14 @@ def encode_assignment(partitions: Mapping[str, list[int]]) -> bytes:
     """A member's partitions (topic -> numbers) as the bytes of a SyncGroup assignment: version, then
     ConsumerProtocolAssignment without user data."""
     message = ConsumerProtocolAssignment([TopicPartitions(t, p) for t, p in sorted(partitions.items())])
-    return struct.pack(">h", ASSIGNMENT_VERSION) + message.encode(ASSIGNMENT_VERSION)
+    return struct.pack(">h", _ASSIGNMENT_VERSION) + message.encode(_ASSIGNMENT_VERSION)
 
 
 def decode_assignment(data: bytes) -> list[tuple[str, int]]:
     """The (topic, partition) pairs assigned; no bytes at all mean none. Raises WireError."""
     if not data:
         return []
-    message = ConsumerProtocolAssignment.decode(data, _version(data, ASSIGNMENT_VERSION), 2)
+    message = ConsumerProtocolAssignment.decode(data, _version(data, _ASSIGNMENT_VERSION), 2)
     return [(tp.topic, p) for tp in message.assigned_partitions for p in tp.partitions]
 
 

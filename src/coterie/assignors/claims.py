@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coterie.assignors.subscription import AssignableTopics, Subscriber
+from coterie.assignors.assignor import AssignableTopics, Subscriber
 
 NOBODY = -1
-Holders = dict[str, list[int]]  # topic -> per partition the place of its holder among the members, or NOBODY
+_Holders = dict[str, list[int]]  # topic -> per partition the place of its holder among the members, or NOBODY
 
 
 class Claims:
@@ -20,7 +20,7 @@ class Claims:
 
     def __init__(self, topics: AssignableTopics, members: Sequence[Subscriber]) -> None:
         subscribed = set().union(*(m.topics for m in members))
-        self.holders: Holders = {t: [NOBODY] * n for t, n in topics.counts.items() if t in subscribed}
+        self.holders: _Holders = {t: [NOBODY] * n for t, n in topics.counts.items() if t in subscribed}
         self.contested: set[tuple[str, int]] = set()
         self.released: dict[tuple[str, int], int] = {}
         self._generations = [m.generation for m in members]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from heapq import heapify, heapreplace
 from itertools import islice
 
+from coterie.assignors.assignor import AssignableTopics, Subscriber, racks_matter
 from coterie.assignors.claims import Claims
-from coterie.assignors.subscription import AssignableTopics, Subscriber, racks_matter
 
 Shares = list[dict[str, list[int]]]  # per member: topic -> partitions
 

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
+from coterie.assignors.assignor import AssignableTopics, Assignment, Owned, Subscriber, in_order
 from coterie.assignors.claims import Claims
 from coterie.assignors.equal_shares import share_equally
-from coterie.assignors.subscription import AssignableTopics, Assignment, Owned, Subscriber, in_order
 from coterie.assignors.unequal_shares import share_unequally
 from coterie.wire.messages.stored.sticky_assignor import StickyAssignorUserData
 from coterie.wire.primitives import WireError

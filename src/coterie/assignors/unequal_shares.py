@@ -1,22 +1,29 @@
 """Sticky where subscriptions differ: a flow of partitions from members with many to members with few.
 
 Every member keeps its partitions; a free one goes to the subscribed member with the fewest. Then, as long as a member has two
-more than another that its partitions can reach, perhaps over others in between, partitions move along the path that
-moves the fewest owned partitions. When no such path is left, no assignment is better balanced (an
-optimal semi-matching: Harvey, Ladner, Lovasz, Tamir 2003). A region from which no path led out is not searched again.
+more than another that its partitions can reach, perhaps over others in between, partitions move along the path that moves the
+fewest owned partitions. When no such path is left, no assignment is better balanced (an optimal semi-matching: Harvey, Ladner,
+Lovasz, Tamir 2003). A region from which no path led out is not searched again.
+
+The last step (`_move_least`): exchanges in a circle that leave every load as it is, or swap two, and save moves. A partition
+costs one move unless its owner has it. Members are nodes; an edge passes one partition on, at the change of cost. While a
+circle with a negative sum exists, its partitions are passed on; without one, no assignment with these loads moves fewer (Klein
+1967, on flows of minimal cost). The search grows with the cube of the members, so larger groups stay as they are.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
+from coterie.assignors.assignor import AssignableTopics, Subscriber, racks_matter
 from coterie.assignors.claims import NOBODY, Claims
 from coterie.assignors.equal_shares import Shares
-from coterie.assignors.fewest_moves import DividedPartitions, move_least
-from coterie.assignors.subscription import AssignableTopics, Subscriber, racks_matter
 
+MOST_MEMBERS, _MOST_WAYS = 50, 5_000
+_Edge = tuple[int, int, int, tuple[str, int] | None]  # (giver, taker, cost, partition; None: the two swap their loads)
 _Path = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that has too many on
 
 
@@ -208,6 +215,89 @@ def share_unequally(topics: AssignableTopics, members: Sequence[Subscriber], cla
     flow.give_out()
     flow.balance()
     flow.return_moved()
-    move_least(DividedPartitions(flow.held, flow.loads, claims.holders, flow.takers), flow.pass_on)
+    _move_least(_DividedPartitions(flow.held, flow.loads, claims.holders, flow.takers), flow.pass_on)
     flow.release_moved()
     return [{t: sorted(ps) for t, ps in held.items()} for held in flow.held]
+
+
+@dataclass(frozen=True, slots=True)
+class _DividedPartitions:
+    """The state of a division: the partitions of each member by topic, their former holders, the takers of each topic."""
+
+    held: Sequence[Mapping[str, set[int]]]
+    loads: Sequence[int]
+    holders: Mapping[str, Sequence[int]]
+    takers: Mapping[str, Sequence[int]]
+
+
+def _move_least(divided: _DividedPartitions, pass_on: Callable[[int, str, int, int], None]) -> None:
+    """``pass_on`` (giver, topic, partition, taker) changes the state."""
+    ways = sum(len(divided.takers[topic]) for held in divided.held for topic in held)
+    if len(divided.held) > MOST_MEMBERS or ways > _MOST_WAYS:
+        return
+    circle = _negative_circle(divided)
+    while circle:
+        for giver, taker, _, partition in circle:
+            if partition is not None:
+                pass_on(giver, *partition, taker)
+        circle = _negative_circle(divided)
+
+
+def _edges(divided: _DividedPartitions) -> list[_Edge]:
+    """The cheapest edge between each two members."""
+    best: dict[tuple[int, int], tuple[int, tuple[str, int] | None]] = {}
+    for giver, held in enumerate(divided.held):
+        for topic, partitions in held.items():
+            holders = divided.holders[topic]
+            home = {holders[p]: p for p in sorted(partitions)}
+            spare = next((p for holder, p in home.items() if holder != giver), None)
+            for taker in divided.takers[topic]:
+                if taker == giver:
+                    continue
+                if taker in home:
+                    cost, partition = -1, home[taker]
+                elif spare is not None:
+                    cost, partition = 0, spare
+                else:
+                    cost, partition = 1, home[giver]
+                if cost < best.get((giver, taker), (2, None))[0]:
+                    best[giver, taker] = (cost, (topic, partition))
+    for one, load in enumerate(divided.loads):
+        for other, less in enumerate(divided.loads):
+            if less == load - 1 and best.get((other, one), (2, None))[0] > 0:
+                best[other, one] = (0, None)  # the circle ends: one has given, the other has received
+    return [(giver, taker, cost, partition) for (giver, taker), (cost, partition) in best.items()]
+
+
+def _negative_circle(divided: _DividedPartitions) -> list[_Edge]:
+    """Its edges; none where there is none (Bellman and Ford: what still gets shorter after as many rounds as there are
+    nodes comes from such a circle)."""
+    edges, count = _edges(divided), len(divided.held)
+    distance, reached_by = [0] * count, list[_Edge | None]([None] * count)
+    last = -1
+    for _ in range(count):
+        last = -1
+        for edge in edges:
+            giver, taker, cost, _partition = edge
+            if distance[giver] + cost < distance[taker]:
+                distance[taker] = distance[giver] + cost
+                reached_by[taker] = edge
+                last = taker
+        if last < 0:
+            return []
+    for _ in range(count):  # back into the circle
+        last = _giver(reached_by, last)
+    circle: list[_Edge] = []
+    node = last
+    while not circle or node != last:
+        back = reached_by[node]
+        assert back is not None
+        circle.append(back)
+        node = back[0]
+    return circle
+
+
+def _giver(reached_by: list[_Edge | None], node: int) -> int:
+    edge = reached_by[node]
+    assert edge is not None
+    return edge[0]

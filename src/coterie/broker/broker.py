@@ -40,8 +40,8 @@ from coterie.broker.storage.disk import DataFolderInUse, DiskFileSystem, FolderL
 from coterie.broker.storage.flusher import sync_in_thread
 from coterie.broker.storage.identity import FolderOfAnother
 from coterie.broker.storage.last_run import PRIVATE_FILES
-from coterie.log.files.filesystem import FileSystem, MemoryFileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.runtime.receiver import Receiver
 from coterie.runtime.shared_poll import shared_poll
 

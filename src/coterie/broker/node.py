@@ -50,8 +50,8 @@ from coterie.broker.transactions.transaction_requests import OwnMarkers, Transac
 from coterie.broker.transactions.transaction_verification import TransactionVerification
 from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding
+from coterie.log.checked_files import Finding
+from coterie.log.filesystem import FileSystem
 from coterie.log.retention import retain
 from coterie.runtime.shared_poll import SharedPoll
 from coterie.share.dead_letters import DeadRecords

@@ -326,7 +326,7 @@ def _start_trouble(error: Exception, settings: BrokerSettings, data: Path | None
     from coterie.broker.settings import SettingError
     from coterie.broker.storage.disk import DataFolderInUse, folder_trouble
     from coterie.broker.storage.identity import FolderOfAnother
-    from coterie.log.files.findings import UnreadableFile
+    from coterie.log.checked_files import UnreadableFile
 
     reported: tuple[type[Exception], ...] = (DataFolderInUse, FolderOfAnother, SettingError)
     if settings.current.zookeeper_connect:

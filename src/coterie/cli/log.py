@@ -84,7 +84,7 @@ def bootstrap(folder: Path, release: str) -> None:
     """
     from coterie.broker.kafka_bootstrap import CannotHandOver, hand_over
     from coterie.broker.storage.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
-    from coterie.log.files.findings import UnreadableFile
+    from coterie.log.checked_files import UnreadableFile
 
     raise_open_file_limit()
     try:

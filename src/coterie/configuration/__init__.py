@@ -6,8 +6,20 @@ A class of settings is a frozen dataclass whose fields are made by `declared`; `
 
 from __future__ import annotations
 
-from coterie.configuration.declaration import Declaration, declared, read_settings, settings_of, with_values
-from coterie.configuration.setting import Rule, Setting, SettingError, at_least, nearest, one_of, unknown_setting
+from coterie.configuration.setting import (
+    Declaration,
+    Rule,
+    Setting,
+    SettingError,
+    at_least,
+    declared,
+    nearest,
+    one_of,
+    read_settings,
+    settings_of,
+    unknown_setting,
+    with_values,
+)
 from coterie.configuration.value_types import (
     BOOLEAN,
     CLASS,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coterie.consuming.fetching.effects import RefreshMetadata
+from coterie.consuming.effects import RefreshMetadata
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata

@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from coterie.log.files.filesystem import FileSystem
+from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segments.segment import DELETED, Segment
 from coterie.log.segments.segment_loader import CLEANED, SWAP

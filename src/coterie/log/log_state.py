@@ -1,27 +1,41 @@
-"""What a log knows of its batches: how far it reaches, its producers, transactions and leader epochs.
+"""What a log knows of its batches: how far it reaches, its producers, transactions and leader epochs; these come from their own
+files where the files may be trusted, else from the batches.
 
-These come from their own files where the files may be trusted, else from the batches.
+And what of it is not on the disk yet, and what readers must not get before it is (flush.messages). Kafka's UnifiedLog.append
+syncs within the append, before the high watermark moves. Here syncs are shared by many appends, and the high watermark
+follows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from coterie.log.config import LogConfig
-from coterie.log.epochs.epoch_checkpoint import FILE as EPOCHS_FILE
-from coterie.log.epochs.epoch_checkpoint import EpochComparison, LogEpochs
-from coterie.log.epochs.leader_epochs import LeaderEpochs
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Report
-from coterie.log.flushing import Flushing
-from coterie.log.producers.producer_files import drop_aborted, load_kept
-from coterie.log.producers.producers import Producers
-from coterie.log.producers.transactions import Aborted, PartitionTransactions
+from coterie.log.checked_files import Report
+from coterie.log.config import NO_LIMIT, LogConfig
+from coterie.log.filesystem import FileSystem
+from coterie.log.leader_epochs import FILE as EPOCHS_FILE
+from coterie.log.leader_epochs import EpochComparison, LeaderEpochs, LogEpochs
+from coterie.log.producer_files import drop_aborted, load_kept
+from coterie.log.producer_states import Aborted, PartitionTransactions, Producers
 from coterie.log.segments.recovery import recover
 from coterie.log.segments.segment import Segment
 from coterie.log.segments.segment_loader import ClosedLog
+from coterie.machines.values import value
 from coterie.records.batch import BatchHeader, is_undamaged
 from coterie.records.markers import coordinator_epoch_of, marker_of
+
+
+@value
+class Appended:
+    """The result of an append: its offsets, the append time (-1 for CreateTime), and whether it was a repeat (then
+    the time is that of the first batch)."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool = False
 
 
 class LogState:
@@ -44,7 +58,7 @@ class LogState:
         self.cleaned_until = 0  # compaction has seen everything before this offset
         self.surveyed_until = 0  # compaction has nothing to do before it, since the log was opened
         self.fs = fs
-        self.cuts = 0  # of the end, by `truncation`, since the log was opened
+        self.cuts = 0  # of the end, by `follower_log`, since the log was opened
         self.is_closed = False  # its folder may be gone, or that of a later log
         self.epoch_due = True  # the next batch may begin an epoch, or the file of epochs is to be written
         self._report = report
@@ -202,3 +216,54 @@ class LogState:
         if offset >= self.segments[-1].base_offset:
             return len(self.segments) - 1
         return max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+
+
+@dataclass(slots=True)
+class Flushing:
+    """``messages`` were appended since the last sync began, the oldest at ``since_ms``. ``on_visible`` is called when a sync
+    has moved the high watermark."""
+
+    messages: int = 0
+    since_ms: int = 0
+    on_visible: Callable[[], None] | None = None
+    _held_from: int | None = None
+    _due_end: int = 0  # behind the last append that is to be synced
+    _shortest: int = NO_LIMIT  # at which the log ended since the last sync began
+
+    @property
+    def is_held(self) -> bool:
+        """Whether readers wait for a sync."""
+        return self._held_from is not None
+
+    def high_watermark(self, end_offset: int) -> int:
+        """Readers get what is before it, of a log that ends at ``end_offset``."""
+        return end_offset if self._held_from is None else self._held_from
+
+    def appended(self, base_offset: int, end_offset: int, flush_messages: int, now_ms: int) -> None:
+        """From ``flush_messages`` on, what was appended is to be synced before it is acknowledged and read."""
+        if not self.messages:
+            self.since_ms = now_ms
+        self.messages += end_offset - base_offset
+        if self.messages >= flush_messages:
+            self._due_end = end_offset
+            if self._held_from is None:
+                self._held_from = base_offset
+
+    def begin(self) -> None:
+        """A sync of all that was appended begins."""
+        self.messages, self._shortest = 0, NO_LIMIT
+
+    def cut(self, end_offset: int) -> None:
+        """The log was cut to end at ``end_offset``: what a sync under way covers behind it is gone."""
+        self._shortest = min(self._shortest, end_offset)
+        self._due_end = min(self._due_end, end_offset)
+        if self._held_from is not None and self._held_from >= end_offset:
+            self._held_from = None
+
+    def synced(self, end_offset: int) -> None:
+        """A sync that began when the log ended at ``end_offset`` has succeeded."""
+        end_offset = min(end_offset, self._shortest)
+        if self._held_from is not None:
+            self._held_from = max(self._held_from, end_offset) if end_offset < self._due_end else None
+            if self.on_visible is not None:
+                self.on_visible()

@@ -1,16 +1,16 @@
-"""A partition's log: append, read, recover after a crash. `time_lookup` and `retention` are functions over it.
+"""A partition's log: append, read, recover after a crash. `reading` and `retention` are functions over it.
 
 Theory: a log is a sequence of batches whose offsets only rise, in segments that are named by their first offset; only
 the last one is written to. Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the
 bytes. All else that is known of them, such as producers, open transactions, epochs and indexes, is derived
 (`log_state`), and can be derived again from the bytes: snapshots and indexes only save time at a start.
 
-Rule: what is acknowledged is in the file before the response; it is on the disk only after a sync (`flushing`), as in
+Rule: what is acknowledged is in the file before the response; it is on the disk only after a sync (`Flushing`), as in
 Kafka. A start therefore trusts what was synced at a clean end or when a segment was full, reads the rest, and cuts a
 torn tail. Where the machine itself went down, everything after the first damage goes: the disk may have written later
 pages and not earlier ones.
 
-A replica's log is also cut (`truncation`) and takes the leader's batches as they are (`follower_append`).
+A replica's log is also cut, and takes the leader's batches as they are (`follower_log`).
 
 What is ugly: a read can change the log. A segment that is trusted at the start is verified when it is first read, and
 damage in it is set aside there and then (`recover_segment`), since a start would else take time in proportion to the
@@ -22,13 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from coterie.log.appended import Appended
 from coterie.log.aside import Aside, at_once
+from coterie.log.checked_files import Finding, Report, unreported
 from coterie.log.config import NO_LIMIT, LogConfig
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report, unreported
-from coterie.log.log_state import LogState
-from coterie.log.producers.producer_files import drop_aborted, write_aborted, write_snapshot
+from coterie.log.filesystem import FileSystem
+from coterie.log.log_state import Appended, LogState
+from coterie.log.producer_files import drop_aborted, write_aborted, write_snapshot
 from coterie.log.segments.segment import Segment
 from coterie.log.segments.segment_loader import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.validation import checked_header, prepared

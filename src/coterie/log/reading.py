@@ -1,23 +1,31 @@
-"""Reads of a log beyond its stored batches: only decided transactions, or message sets of an old format.
+"""Reads of a log beyond its stored batches: only decided transactions, or message sets of an old format; offsets by time, and
+by distance from the end; and a whole log in pieces, as a coordinator loads it.
 
 Source: KIP-98 for isolation levels; Kafka's KafkaApis.handleFetchRequest and KIP-283 for Fetch 0 to 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from coterie.log.aside import Aside, at_once
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.transactions import Aborted
-from coterie.log.time_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from coterie.records.batch import BatchError, batches
+from coterie.log.producer_states import Aborted
+from coterie.log.segments.segment import Segment
+from coterie.records.batch import BatchError, BatchHeader, BatchRecord, batches
 from coterie.records.compression import NONE, CompressionError
-from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set
+from coterie.records.decoding import decode_pieces
+from coterie.records.message_sets import OVERSIZED, CannotConvert, to_message_set
 from coterie.wire.errors import ErrorCode, Refusal
 
-SHORT_RECORDS = 1_000
-Convert = Callable[[bytes, int, int], bytes]  # as `to_message_set`
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+CHUNK_BYTES = 256 * 1024
+_CONVERTED_AT_ONCE = 1_000
+_LOOKED_AT_ONCE = 10_000
+_Convert = Callable[[bytes, int, int], bytes]  # as `to_message_set`
 
 
 def read_visible(log: PartitionLog, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
@@ -53,7 +61,7 @@ def read_message_set(
     *,
     at_least_one: bool,
     aside: Aside = at_once,
-    convert: Convert = to_message_set,
+    convert: _Convert = to_message_set,
 ) -> bytes:
     """As `PartitionLog.read`, but a message set of format 0 or 1, empty where only control batches follow. Raises
     Refusal UNSUPPORTED_COMPRESSION_TYPE for zstd, UNSUPPORTED_VERSION where message.downconversion.enable is off."""
@@ -70,7 +78,8 @@ def read_message_set(
             return convert(data, magic, offset), last
 
         is_short = (
-            sum(header.record_count if header.codec == NONE else SHORT_RECORDS for header in headers) < SHORT_RECORDS
+            sum(header.record_count if header.codec == NONE else _CONVERTED_AT_ONCE for header in headers)
+            < _CONVERTED_AT_ONCE
         )
         try:
             message_set, last = converted() if is_short else aside(next_offset, converted)
@@ -93,6 +102,95 @@ def cut_short(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
     return b""
 
 
+def offset_for_timestamp(log: PartitionLog, timestamp: int, aside: Aside = at_once) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none. Raises Refusal
+    CORRUPT_MESSAGE, or OSError."""
+    slot = 0
+    while slot < len(log.segments):
+        segment = log.segments[slot]
+        position = segment.position_for_time(timestamp) if segment.max_timestamp >= timestamp else segment.size
+        if position is None:
+            log.recover_segment(slot, "its time index does not fit its batches")
+            continue
+        while position < segment.size:
+            end = segment.end_of_stretch(position)
+            if segment.unverified and not segment.verify(position, end - position):
+                log.recover_segment(slot, None)
+                break
+            first = _first_at(log, segment, position, end, timestamp, aside)
+            if first is not None:
+                return first
+            position = end
+        else:
+            slot += 1
+    return None
+
+
+def _first_at(
+    log: PartitionLog, segment: Segment, position: int, end: int, timestamp: int, aside: Aside
+) -> tuple[int, int] | None:
+    """The first record at the time, in one stretch of a segment."""
+    for at, header in segment.headers(position, end):
+        if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
+            continue
+        first = _first_of(segment, at, header, (timestamp, log.log_start_offset), aside)
+        if first is not None:
+            return first
+    return None
+
+
+def _first_of(
+    segment: Segment, at: int, header: BatchHeader, earliest: tuple[int, int], aside: Aside
+) -> tuple[int, int] | None:
+    """The first record of a batch at the time and offset ``earliest``, or later."""
+    data = segment.file.read(at, header.size)
+
+    def search() -> tuple[int, int] | None:
+        matches = (r for r in _records(data, header) if r.timestamp >= earliest[0] and r.offset >= earliest[1])
+        first = next(matches, None)
+        return None if first is None else (first.offset, first.timestamp)
+
+    is_short = header.codec == NONE and header.record_count <= _LOOKED_AT_ONCE
+    return search() if is_short else aside(header.base_offset, search)
+
+
+def _records(data: bytes, header: BatchHeader) -> Iterator[BatchRecord]:
+    try:
+        for records in decode_pieces(data, 0, header):
+            yield from records
+    except (BatchError, CompressionError) as error:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def max_timestamp_offset(log: PartitionLog, aside: Aside = at_once) -> tuple[int, int]:
+    """(offset, timestamp) of the record with the largest timestamp (KIP-734); (-1, -1) for an empty log."""
+    slot = max(range(len(log.segments)), key=lambda number: log.segments[number].max_timestamp)
+    segment = log.segments[slot]
+    newest = segment.newest_batch()
+    for position, header in segment.headers(0) if newest is None else [newest]:
+        if header.max_timestamp == segment.max_timestamp >= 0:
+            if segment.unverified and not segment.verify(position, header.size):
+                log.recover_segment(slot, None)
+                return max_timestamp_offset(log, aside)
+            first = _first_of(segment, position, header, (segment.max_timestamp, header.base_offset), aside)
+            if first is not None:
+                return first
+    return -1, -1
+
+
+def offset_near_end(log: PartitionLog, size: int) -> int:
+    """An offset with at most about ``size`` bytes of batches from it to the end."""
+    behind = 0
+    for segment in reversed(log.segments):
+        behind += segment.size
+        if behind > size:
+            for position, header in segment.headers(0):
+                if behind - position <= size:
+                    return max(header.base_offset, log.log_start_offset)
+            return segment.next_offset
+    return log.log_start_offset
+
+
 def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -> list[int]:
     """The response of ListOffsets 0: up to ``limit`` of the segments' start offsets and the log's end, the newest first, of
     the segments last written at ``timestamp`` (ms) or before; -1 stands for the end, -2 for the start. Raises Refusal
@@ -108,3 +206,28 @@ def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -
         while known and known[-1][1] > timestamp:
             known.pop()
     return sorted((offset for offset, _ in known[-limit:] if limit), reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedBatch:
+    """A batch whose checksum is right and of which records cannot be read: its offsets, the last included, and why."""
+
+    first_offset: int
+    last_offset: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"the batch with offsets {self.first_offset} to {self.last_offset} cannot be read ({self.problem})"
+
+
+def chunks(log: PartitionLog) -> Iterator[tuple[bytes, list[tuple[int, BatchHeader]]]]:
+    """The bytes of some batches, with the position and the header of each. Ends at the end of the log, or where damage took
+    what came before the end. Raises BatchError, OSError."""
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        data = log.read(offset, CHUNK_BYTES)
+        if not data:
+            return
+        headers = list(batches(data))
+        yield data, headers
+        offset = headers[-1][1].last_offset + 1

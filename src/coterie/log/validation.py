@@ -30,7 +30,7 @@ from coterie.records.batch import (
 from coterie.records.compression import NONE, ZSTD, CompressionError, UncompressedTooLarge, decompress, decompressed
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import rebuild_batch, recompressed
-from coterie.records.legacy import is_legacy, to_batch
+from coterie.records.message_sets import is_legacy, to_batch
 from coterie.records.walking import MAX_STORED_BYTES, Walked, walk
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.primitives import java_long, read_varint

@@ -4,8 +4,8 @@ over the topics and over partitions without an owner (scenarios: tests/spec/memb
 from __future__ import annotations
 
 from coterie.assignors import AssignableTopics, Assignment, RebalanceProtocol, Subscriber
+from coterie.assignors.assignor import handed_over
 from coterie.assignors.blobs import decode_assignment, decode_subscription
-from coterie.assignors.cooperation import handed_over
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
 from coterie.member.effects import Assigned, AssignGroup, Revoke, Send, WatchTopics

@@ -11,8 +11,8 @@ from coterie.client.admin_types import GroupState
 from coterie.coordinator.journal.line import JournalLine, cause_text
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, STABLE
 from coterie.observer.machine.known import KnownGroup, KnownMember
-from coterie.text.lag import total_lag, total_lag_ms
 from coterie.text.phrase import Phrase
+from coterie.text.quantity import total_lag, total_lag_ms
 
 OF_PHASE = {
     PREPARING: Phrase("then_joins_removed", {}),

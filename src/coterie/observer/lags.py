@@ -12,7 +12,7 @@ from coterie.coordinator import events as e
 from coterie.observer.describer import Describer, RequestRate
 from coterie.observer.group_descriptions import now_ms
 from coterie.observer.machine.sights import RecordRead, ShareStateRead, Sight, TopicsSeen
-from coterie.text.lag import STALLED_AFTER_MS
+from coterie.text.quantity import STALLED_AFTER_MS
 
 REFRESH_EVERY_S = 10.0
 UNREAD_AT_ONCE = 1_000  # groups in a refresh

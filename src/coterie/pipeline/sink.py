@@ -38,7 +38,7 @@ from coterie.client.producer.transactions import OpenTransaction
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from coterie.configuration.value_types import INT
-from coterie.consuming.committed_lookup import PendingOffsets
+from coterie.consuming.committed_offsets import PendingOffsets
 from coterie.pipeline import sentences
 from coterie.pipeline.options.options import SinkOptions, sink_options, warn
 from coterie.pipeline.options.types import OptionError

@@ -1,10 +1,11 @@
-"""A batch of a producer: its records, its attempts, its one end."""
+"""A batch of a producer: its records, its attempts, its one end. And what the machine that sends it requires of the transaction
+that it belongs to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
@@ -12,8 +13,8 @@ from coterie.wire.errors import ErrorCode
 TopicPartition = tuple[str, int]
 Item = tuple[int, bytes | None, bytes | None, Sequence[Header]]  # timestamp in ms, key, value, headers
 ProducerIdAndEpoch = tuple[int, int]
-
 _IN_A_REFUSED_BATCH = "the record was in a batch with a record that the broker refused"
+SEQUENCES = 2**31  # sequence numbers go from 0 to this, and begin at 0 again
 
 
 class Acknowledged(NamedTuple):
@@ -159,9 +160,36 @@ def _first_of(entry: tuple[int, BatchResult]) -> int:
     return entry[0]
 
 
-SEQUENCES = 2**31  # sequence numbers go from 0 to this, and begin at 0 again
-
-
 def following(sequence: int, count: int) -> int:
     """The sequence number ``count`` records later (DefaultRecordBatch.incrementSequence)."""
     return (sequence + count) % SEQUENCES
+
+
+# The failure of records that were not sent yet when their transaction was aborted (Kafka's TransactionAbortedException).
+ABORTED = ProduceFailure(
+    ErrorCode.INVALID_TXN_STATE, "the transaction was aborted before the record was sent", is_of_transaction=True
+)
+
+
+class OpenedTransaction(Protocol):
+    """What the machine requires before it sends a batch."""
+
+    @property
+    def transactional_id(self) -> str:
+        """As Produce requests name it; the broker checks that it is the producer's."""
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        """The identity under which batches are numbered."""
+
+    @property
+    def failure(self) -> ProduceFailure | None:
+        """Why nothing is sent any more that was not sent before: the transaction has failed; None where it has not."""
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether the partition takes part in the open transaction, so that records may be sent to it."""
+
+
+def is_unsent(batch: ProducerBatch) -> bool:
+    """Whether the batch has no sequence number yet: no broker can have it, and without it no number is missing."""
+    return batch.sequence < 0

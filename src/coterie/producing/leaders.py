@@ -1,19 +1,43 @@
-"""The leaders of partitions, as far as the machine that sends batches needs them: known or not, out of date, looked up."""
+"""The leaders of partitions, as far as the machine that sends batches needs them: known or not, out of date, looked up.
+Leaders, as a producer id, are requested once at a time, and again after a pause (KIP-580)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from coterie.machines.backoff import Backoff, Retries
+from coterie.producing.accumulator import FOREVER_MS
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.effects import Effect, ForgetLeaders, LookUpLeaders
-from coterie.producing.repeated_request import RepeatedRequest
 from coterie.wire.errors import ErrorCode
 
 LeaderOf = Callable[[str, int], int | None]
 EpochOf = Callable[[str, int], int]
 # By these a broker says that another one leads, so a look-up need not wait for the pause before the next attempt.
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+@dataclass(slots=True)
+class RepeatedRequest:
+    """``is_out``: sent, and without a response. Times in ms; ``jitter`` between -1 and 1."""
+
+    retries: Retries
+    is_out: bool = False
+    retry_at_ms: float = -FOREVER_MS
+
+    def is_due(self, now_ms: float) -> bool:
+        """Whether it may be sent."""
+        return not self.is_out and now_ms >= self.retry_at_ms
+
+    def succeeded(self) -> None:
+        """It may be sent again at once."""
+        self.is_out, self.retry_at_ms = False, -FOREVER_MS
+        self.retries.succeeded()
+
+    def failed(self, now_ms: float, jitter: float) -> None:
+        """It may be sent again after a pause."""
+        self.is_out, self.retry_at_ms = False, now_ms + (self.retries.failed(now_ms, FOREVER_MS, jitter) or 0)
 
 
 class Leaders:

@@ -11,16 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from coterie.machines.backoff import Retries
-from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed
+from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed, ProducingConfig
 from coterie.producing.batch import (
     Acknowledged,
     BatchResult,
+    OpenedTransaction,
     ProduceFailure,
     ProducerBatch,
     ProducerIdAndEpoch,
     TopicPartition,
+    is_unsent,
 )
-from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
     AddPartitions,
     BatchEnded,
@@ -28,18 +29,14 @@ from coterie.producing.effects import (
     GetProducerId,
     SendProduce,
 )
-from coterie.producing.leaders import EpochOf, LeaderOf, Leaders
-from coterie.producing.opened_transaction import OpenedTransaction, is_unsent
-from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.remedies import BatchRemedy, remedy_of
-from coterie.producing.repeated_request import RepeatedRequest
-from coterie.producing.requests import encoded, produce_request, results_of
-from coterie.producing.sequences import NO_PRODUCER, CurrentProducer
+from coterie.producing.leaders import EpochOf, LeaderOf, Leaders, RepeatedRequest
+from coterie.producing.partition_queue import NO_PRODUCER, CurrentProducer, PartitionQueue
+from coterie.producing.requests import BatchRemedy, encoded, produce_request, remedy_of, results_of
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.produce import ProduceResponse
 
 _UNNAMED = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
-ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next
+_ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next
 
 
 class ProducerMachine:
@@ -215,10 +212,10 @@ class ProducerMachine:
                 break
         self._effects += self._leaders.look_up(now_ms)
 
-    def _ready(self, now_ms: float) -> tuple[dict[int, list[ReadyBatch]], list[TopicPartition]]:
+    def _ready(self, now_ms: float) -> tuple[dict[int, list[_ReadyBatch]], list[TopicPartition]]:
         """What may be sent, by leader, and the partitions that the transaction lacks. Where a batch is due, its leader gets
         what the others have as well (RecordAccumulator.drain)."""
-        by_leader: dict[int, list[ReadyBatch]] = {}
+        by_leader: dict[int, list[_ReadyBatch]] = {}
         due: set[int] = set()
         unadded: list[TopicPartition] = []
         config, transaction = self.config, self._transaction
@@ -242,13 +239,13 @@ class ProducerMachine:
                 by_leader.setdefault(leader, []).append((queue, batch))
                 if is_due:
                     due.add(leader)
-        ready: dict[int, list[ReadyBatch]] = {}
+        ready: dict[int, list[_ReadyBatch]] = {}
         for leader in due:
             if batches := [each for each in by_leader[leader] if self._may_number(*each, now_ms)]:
                 ready[leader] = batches
         return ready, unadded
 
-    def _send(self, node_id: int, ready: Sequence[ReadyBatch]) -> bool:
+    def _send(self, node_id: int, ready: Sequence[_ReadyBatch]) -> bool:
         """Up to max.request.size; one batch is sent whatever its size. Returns whether there may be more to send."""
         batches: list[ProducerBatch] = []
         size, has_more = 0, False

@@ -1,8 +1,12 @@
 """Record batch v2: its 61-byte header, and a batch as a whole.
 
-A broker keeps batches opaque: it reads the header, checks the CRC, and writes offset and epoch in place
-(`read_header`, `check_crc`, `stamp`). Records are read by `decoding` and written by `encoding`.
-Source: Kafka's documentation, "Record Batch"; KIP-98, KIP-101.
+A broker keeps batches opaque: it reads the header, checks the CRC, and writes offset and epoch in place (`read_header`,
+`check_crc`, `stamp`). Records are read by `decoding` and written by `encoding`. Source: Kafka's documentation, "Record Batch";
+KIP-98, KIP-101.
+
+The rules of `decode_headers`, and of every decoder, are those of Kafka's DefaultRecord: a record fills its length exactly; a
+negative length is a null key, value or header value, and refused for a header's name; there are at most as many headers as
+bytes left.
 """
 
 from __future__ import annotations
@@ -14,8 +18,50 @@ from typing import NamedTuple
 import google_crc32c
 
 from coterie.records import compression
-from coterie.records.fields import BatchError as BatchError
-from coterie.records.fields import Header as Header
+from coterie.wire.primitives import read_varint
+
+Header = tuple[str, bytes | None]
+
+
+class BatchError(ValueError):
+    """Bytes that are not a whole and undamaged record batch."""
+
+
+def decode_headers(body: bytes, at: int, end: int) -> tuple[Header, ...]:
+    """The headers of a record that ends at ``end``. Raises BatchError unless they end there, WireError, IndexError."""
+    headers: list[Header] = []
+    count, at = read_varint(body, at)
+    _check_header_count(count, end - at)
+    for _ in range(count):
+        size, at = read_varint(body, at)
+        if not 0 <= size <= end - at:
+            raise BatchError(f"the name of a header claims {size} bytes")
+        name, at = body[at : at + size].decode(errors="replace"), at + size
+        size, at = read_varint(body, at)
+        headers.append((name, body[at : at + size] if size >= 0 else None))
+        at += max(size, 0)
+    if at != end:
+        raise BatchError("a record's fields do not fill its length")
+    return tuple(headers)
+
+
+def skip_headers(body: bytes | memoryview, at: int, end: int) -> int:
+    """As `decode_headers`, but makes nothing of them; returns where they end."""
+    count, at = read_varint(body, at)
+    _check_header_count(count, end - at)
+    for _ in range(count):
+        size, at = read_varint(body, at)
+        if not 0 <= size <= end - at:
+            raise BatchError(f"the name of a header claims {size} bytes")
+        size, at = read_varint(body, at + size)
+        at += max(size, 0)
+    return at
+
+
+def _check_header_count(count: int, left: int) -> None:
+    if not 0 <= count <= left:
+        raise BatchError(f"a record claims {count} headers in {left} bytes")
+
 
 HEADER_BYTES = 61
 LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted bytes
@@ -24,12 +70,10 @@ _MAGIC, _LOW_ATTRIBUTES = 16, 22  # where they stand in a batch
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
-
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
-
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta

@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from coterie.records import compiled
 from coterie.records.arrow_arrays import arrow_array
-from coterie.records.batch import MAGIC, TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
+from coterie.records.batch import MAGIC, TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, decode_headers, payload
 from coterie.records.compiled import COMPILED as COMPILED
 from coterie.records.compression import decompress
-from coterie.records.fields import decode_headers
-from coterie.records.varints import record_bounds, varints, varlongs
+from coterie.records.unfolding import record_bounds, varints, varlongs
 
 if TYPE_CHECKING:
     from coterie.records._unfold import Blobs

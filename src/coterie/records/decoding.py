@@ -13,8 +13,16 @@ from itertools import accumulate, repeat
 from typing import Any, NamedTuple, TypeVar
 
 from coterie.records import compiled, compression
-from coterie.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, payload
-from coterie.records.fields import BatchError, decode_headers, skip_headers
+from coterie.records.batch import (
+    HEADER_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchError,
+    BatchHeader,
+    BatchRecord,
+    decode_headers,
+    payload,
+    skip_headers,
+)
 from coterie.wire.primitives import java_long, read_varint, read_varlong
 
 R = TypeVar("R")

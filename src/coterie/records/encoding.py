@@ -1,6 +1,7 @@
 """Batches made of records: a producer's, what compaction leaves of one, and the same in another compression.
 
-A producer's records are written by the compiled part where it was built (`_encoding`), in a twentieth of the time."""
+A producer's records are written by the compiled part where it was built (`_encoding`), in a twentieth of the time.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from coterie.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     BatchRecord,
+    Header,
 )
-from coterie.records.fields import Header
 from coterie.wire.primitives import VARINTS_KEPT, write_varint
 
 _BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it

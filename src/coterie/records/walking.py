@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coterie.records import compiled
-from coterie.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader
+from coterie.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchError, BatchHeader, skip_headers
 from coterie.records.compression import NONE, decompressed
-from coterie.records.fields import BatchError, skip_headers
 from coterie.wire.primitives import java_long, read_varint, read_varlong
 
 MAX_TIMESTAMP = 2**63 - 1

@@ -3,7 +3,7 @@ AbstractFetcherThread and ReplicaFetcherThread; KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
-from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch
+from coterie.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch
 from coterie.replication.states import (
     EpochLookup,
     PartitionState,

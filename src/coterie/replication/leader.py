@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.replication.states import (
     AppendDecided,
     Effect,

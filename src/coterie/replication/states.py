@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
+from coterie.log.leader_epochs import EndOfEpoch, LeaderEpochCache
 
 TopicPartition = tuple[str, int]
 NO_LEADER = -1

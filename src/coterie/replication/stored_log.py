@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coterie.log.appended import Appended
-from coterie.log.epochs.epoch_cache import LeaderEpochCache
-from coterie.log.follower_append import append_as_follower
+from coterie.log.follower_log import append_as_follower, start_anew_at, truncate_to
+from coterie.log.leader_epochs import LeaderEpochCache
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import before
 from coterie.log.retention import advance_start_offset
-from coterie.log.truncation import start_anew_at, truncate_to
 from coterie.replication.states import NO_BYTE_LIMIT
 
 LeaderAppend = Callable[[PartitionLog], Appended]

@@ -1,4 +1,4 @@
-"""The push consumer's rebalance as a machine (RocketMQ's RebalanceImpl, ProcessQueue, MQClientInstance).
+"""The push consumer's rebalance as a machine (RocketMQ's RebalanceImpl, _ProcessQueue, MQClientInstance).
 
 No roles: every client sends heartbeats to every broker of its topics, and each 20 s, or at a broker's notice that the group
 changed, takes a topic's queues and the group's clients, sorts both, and computes its own share. Queues that are no longer
@@ -52,7 +52,7 @@ class ClientConfig:
 
 
 @dataclass(slots=True)
-class ProcessQueue:
+class _ProcessQueue:
     """A queue that is consumed here. ``locked_ms``: when the broker last granted the lock."""
 
     queue: MessageQueue
@@ -65,7 +65,7 @@ class ClientMachine(ScriptMachine):
     def __init__(self, config: ClientConfig, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)
         self.config = config
-        self.process_queues: dict[MessageQueue, ProcessQueue] = {}
+        self.process_queues: dict[MessageQueue, _ProcessQueue] = {}
         self.rebalances = self.notifications = 0
         self._routes: dict[str, tuple[MessageQueue, ...]] = {}
         self._due = {"route": now_ms, "heartbeat": now_ms, "rebalance": now_ms}
@@ -185,7 +185,7 @@ class ClientMachine(ScriptMachine):
 
     def _begin(self, queue: MessageQueue) -> Steps[bool]:
         """Orderly: only under the broker's lock."""
-        process_queue = ProcessQueue(queue)
+        process_queue = _ProcessQueue(queue)
         if self.config.orderly and not (yield from self._lock(process_queue)):
             return False
         try:
@@ -196,7 +196,7 @@ class ClientMachine(ScriptMachine):
         yield StartPulling(queue, offset)
         return True
 
-    def _lock(self, process_queue: ProcessQueue) -> Steps[bool]:
+    def _lock(self, process_queue: _ProcessQueue) -> Steps[bool]:
         with suppress(Unavailable):
             if process_queue.queue in (yield Lock((process_queue.queue,))):
                 process_queue.locked_ms = self.now_ms

@@ -1,21 +1,54 @@
-"""RocketMQ's requests of a consumer about its group. Codes are RocketMQ's."""
+"""RocketMQ's remoting frames (length, header length and kind, a JSON header, a body), and in them the requests of a consumer
+about its group. Codes are RocketMQ's."""
 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import ONEWAY_FLAG, RemotingCommand
 
+RESPONSE_FLAG, ONEWAY_FLAG = 1, 2
+_VERSION = 399  # of the client, as a number; brokers only compare it with older ones
+_KINDS = struct.Struct(">ii")
 SEND, PULL, QUERY_OFFSET, UPDATE_OFFSET, CREATE_TOPIC = 10, 11, 14, 15, 17
 MAX_OFFSET, MIN_OFFSET = 30, 31
 HEARTBEAT, UNREGISTER, CONSUMER_LIST, CONSUMERS_CHANGED = 34, 35, 38, 40
 LOCK, UNLOCK, ROUTE = 41, 42, 105
-
 SUCCESS, TOPIC_NOT_EXIST, PULL_NOT_FOUND, PULL_RETRY, PULL_OFFSET_MOVED, QUERY_NOT_FOUND = 0, 17, 19, 20, 21, 22
-
 READABLE, WRITABLE = 4, 2
+
+
+@dataclass(slots=True)
+class RemotingCommand:
+    """A request or, with the flag's first bit, a response; ``code`` is a request's or a response's. ``opaque`` ties them."""
+
+    code: int
+    fields: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+
+
+def encode(command: RemotingCommand) -> bytes:
+    """The whole frame."""
+    header = json.dumps(
+        {
+            "code": command.code,
+            "language": "PYTHON",
+            "version": _VERSION,
+            "opaque": command.opaque,
+            "flag": command.flag,
+            "remark": command.remark,
+            "extFields": command.fields,
+            "serializeTypeCurrentRPC": "JSON",
+        },
+        separators=(",", ":"),
+    ).encode()
+    return _KINDS.pack(4 + len(header) + len(command.body), len(header)) + header + command.body
 
 
 def _json(value: object) -> bytes:

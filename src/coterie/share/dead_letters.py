@@ -27,11 +27,10 @@ from typing import NamedTuple
 from coterie.machines.backoff import Backoff
 from coterie.machines.script import Steps
 from coterie.records import compression
-from coterie.records.batch import HEADER_BYTES, BatchHeader, batches
+from coterie.records.batch import HEADER_BYTES, BatchHeader, Header, batches
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_pieces
 from coterie.records.encoding import record_bytes
-from coterie.records.fields import Header
 from coterie.wire.errors import ErrorCode
 
 REJECTED = "Offset rejected by client."

@@ -16,9 +16,8 @@ trio's `MockClock` prove programs in this way.
 
 from __future__ import annotations
 
-from coterie.simulation.errors import Deadlock, Escaped, Livelock, ProcessFailed, SimulationError
 from coterie.simulation.network import SimulatedNetwork
-from coterie.simulation.process import SimulatedProcess
+from coterie.simulation.process import Deadlock, Escaped, Livelock, ProcessFailed, SimulatedProcess, SimulationError
 from coterie.simulation.world import Simulation
 
 __all__ = [

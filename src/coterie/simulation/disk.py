@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from os import strerror
 
-from coterie.log.files.filesystem import File, MemoryFile, MemoryFileSystem, Paths
+from coterie.log.filesystem import File, MemoryFile, MemoryFileSystem, Paths
 
 PAGE_BYTES = 512
 

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from coterie.simulation.errors import Escaped
-from coterie.simulation.process import CURRENT
+from coterie.simulation.process import CURRENT, Escaped
 from coterie.simulation.tls import do_handshake, wrap_bio
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVarTuple
 
-from coterie.simulation.errors import Deadlock, Escaped, Livelock
 from coterie.simulation.network import SimulatedNetwork
-from coterie.simulation.process import CURRENT, ProcessState, SimulatedProcess, VirtualLoop
+from coterie.simulation.process import CURRENT, Deadlock, Escaped, Livelock, ProcessState, SimulatedProcess, VirtualLoop
 from coterie.simulation.tls import secured
 from coterie.simulation.transport import SimulatedServer
 

@@ -2,6 +2,8 @@
 
 Each callback of the event loop carries a context (`contextvars`), and the context names the process: tasks and timers that a
 process makes are its own without a word of the program. A killed process runs no further line, no `finally` either.
+
+And the errors in which the simulation of a process may end.
 """
 
 from __future__ import annotations
@@ -12,7 +14,26 @@ import enum
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from coterie.simulation.errors import SimulationError
+
+class SimulationError(RuntimeError):
+    """Of the program or the test, never of the network that is simulated."""
+
+
+class Deadlock(SimulationError):
+    """Nothing is scheduled any more, and something waits."""
+
+
+class Livelock(SimulationError):
+    """The program takes turns without end while no time passes."""
+
+
+class Escaped(SimulationError):
+    """The program used what is outside of the simulation: a thread, a real socket, a blocking sleep."""
+
+
+class ProcessFailed(SimulationError):
+    """The main coroutine of a process ended with an error, which is the cause."""
+
 
 CURRENT: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("coterie_process", default=None)
 

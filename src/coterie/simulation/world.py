@@ -10,11 +10,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from coterie.simulation.disk import Disk
-from coterie.simulation.errors import ProcessFailed, SimulationError
 from coterie.simulation.escapes import EPOCH_S, Escapes
 from coterie.simulation.loop import SimulationLoop
 from coterie.simulation.network import SimulatedNetwork
-from coterie.simulation.process import SimulatedProcess
+from coterie.simulation.process import ProcessFailed, SimulatedProcess, SimulationError
 
 T = TypeVar("T")
 LIMIT_S = 300.0  # of virtual time, for a wait that names none

@@ -30,7 +30,7 @@ from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.controller import nodes
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.replication.states import PartitionState, TopicPartition
 from coterie.testing.faults import Faults
 from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper

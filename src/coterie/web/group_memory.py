@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.text.lag import STALLED_AFTER_MS
+from coterie.text.quantity import STALLED_AFTER_MS
 from coterie.web.live_rows import LiveRow, LiveRows, is_rebalance, marks
 
 POINTS, POINT_EVERY_MS = 30, 5_000  # of lag

@@ -12,7 +12,7 @@ from coterie.broker.handlers.access.checks import authorized
 from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.laboratory.world import World
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
 from tests.broker.frames_broker import FramesBroker

@@ -10,8 +10,8 @@ from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternT
 from coterie.broker.clients.acls import FILE, MAX_LINES, REPORT_AGAIN_MS
 from coterie.broker.requests.calls import CannotRespond
 from coterie.configuration import SettingError
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from coterie.wire.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse

@@ -17,7 +17,7 @@ from coterie.broker.clients import delegation_tokens
 from coterie.broker.clients.delegation_tokens import FILE
 from coterie.broker.requests.calls import Authentication, Call, ClientConnection
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.security.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest

@@ -9,7 +9,7 @@ from coterie.authorizer.acls import AclOperation
 from coterie.broker.clients.acls import Acls
 from coterie.broker.handlers.access.access import Access, access_of
 from coterie.broker.requests.calls import Call, ClientConnection
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from tests.broker.access.restricted_broker import GROUP, RestrictedBroker
 
 

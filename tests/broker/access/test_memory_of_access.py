@@ -30,7 +30,7 @@ from coterie.authentication.delegation_tokens import DelegationToken, TokenLimit
 from coterie.authentication.principal import USER, Principal
 from coterie.authentication.mechanisms import credential_of
 from coterie.broker.clients.delegation_tokens import MAX_NAMES_LENGTH, MAX_TOKENS, DelegationTokens
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 """,
     """
 tokens = DelegationTokens(MemoryFileSystem(), TokenLimits(b"secret", 1, 1), lambda: b"")
@@ -63,7 +63,7 @@ from coterie.authorizer.acls import AclOperation, AclResourceType
 from coterie.authorizer.authorizer import Authorizer
 from coterie.broker.clients.acls import MAX_REPORTED, Acls, Denial
 from coterie.broker.settings import BrokerSettings
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 """,
     f"""
 acls = Acls(MemoryFileSystem(), BrokerSettings().current, is_alone=True)

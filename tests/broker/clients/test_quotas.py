@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from coterie.broker.clients.quotas import ClientQuotas, Component, Match
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.quotas import Entity
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas

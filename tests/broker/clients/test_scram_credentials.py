@@ -11,7 +11,7 @@ from coterie.authentication.sasl import ScramMechanism
 from coterie.broker.clients.scram_credentials import Credential, ScramCredentials
 from coterie.broker.requests.turns import finish
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -12,7 +12,7 @@ from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.laboratory.world import World
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.quotas import Entity
 from coterie.records.encoding import encode_batch
 from coterie.wire.codec import decode

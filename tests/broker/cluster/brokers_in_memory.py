@@ -10,7 +10,7 @@ from typing import TypeVar
 from coterie.broker.cluster.peers.connection import PeerConnection
 from coterie.broker.storage.checkpoints import HIGH_WATERMARKS
 from coterie.client.producer.producer import Producer
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchHeader, batches
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker

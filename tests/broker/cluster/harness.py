@@ -17,7 +17,7 @@ from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEven
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.replica_effects import AppendToken, Decided
 from coterie.controller import nodes
-from coterie.log.epochs.epoch_cache import LeaderEpochCache
+from coterie.log.leader_epochs import LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replica

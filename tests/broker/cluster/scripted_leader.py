@@ -20,10 +20,9 @@ from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.pending import Pending
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.follower_append import append_as_follower
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.follower_log import append_as_follower, start_anew_at
 from coterie.log.partition_log import PartitionLog
-from coterie.log.truncation import start_anew_at
 from coterie.records.batch import batches, read_header, stamp
 from coterie.records.encoding import encode_batch
 from coterie.replication.follower import Follower

@@ -16,12 +16,11 @@ from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.turns import MAX_THREADS, LongWork, Turns, Work, finish
 from coterie.log.aside import Outcome
-from coterie.log.time_lookup import MAX_TIMESTAMP
+from coterie.log.reading import MAX_TIMESTAMP
 from coterie.records import compiled
 from coterie.records.compression import GZIP, NONE, compress
-from coterie.records.down_conversion import to_message_set
 from coterie.records.encoding import encode_batch
-from coterie.records.legacy import to_batch
+from coterie.records.message_sets import to_batch, to_message_set
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.framing import decode_response, encode_request

@@ -73,7 +73,7 @@ async def test_requests_while_the_partition_loads() -> None:
 async def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expiry would judge by a commit that a newer one, not yet read, replaces; a topic deleted meanwhile loses its offsets
     once the partition is loaded."""
-    monkeypatch.setattr("coterie.log.chunks.CHUNK_BYTES", 1)
+    monkeypatch.setattr("coterie.log.reading.CHUNK_BYTES", 1)
     running = Broker(BrokerSettings(FAST | {"offsets.topic.num.partitions": "1"}))
     host, port = await running.start("127.0.0.1", 0)
     client = Client(*await asyncio.open_connection(host, port))

@@ -7,7 +7,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.features import TRANSACTION_VERSION, Features, FeatureUpdate
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse

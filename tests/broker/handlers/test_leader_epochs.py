@@ -10,8 +10,8 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
-from coterie.log.epochs.epoch_cache import EndOfEpoch
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic

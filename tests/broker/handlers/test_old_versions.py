@@ -12,8 +12,8 @@ from kafka.record.memory_records import MemoryRecords
 from coterie.records.batch import batches
 from coterie.records.compression import GZIP, ZSTD
 from coterie.records.decoding import decode_records
-from coterie.records.down_conversion import OVERSIZED
 from coterie.records.encoding import encode_batch
+from coterie.records.message_sets import OVERSIZED
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from coterie.wire.messages.logs.list_offsets import (

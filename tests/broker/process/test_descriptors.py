@@ -18,7 +18,7 @@ from coterie.broker.requests.turns import MAX_TURN_S, finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.disk import DataFolderInUse
 from coterie.broker.storage.topics import Topics
-from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.topics.create_partitions import (

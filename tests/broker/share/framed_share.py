@@ -10,7 +10,7 @@ from coterie.broker.requests.calls import Call, ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.broker.share_state.state_requests import refused_row, response_to, rows_of
 from coterie.laboratory.world import World
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message

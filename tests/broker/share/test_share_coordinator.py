@@ -12,7 +12,7 @@ from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS
 from coterie.broker.share_state.state_requests import STATE_REQUESTS
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC, SharePartitionKey
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.wire.declaration import Message

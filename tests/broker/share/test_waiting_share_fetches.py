@@ -8,7 +8,7 @@ import pytest
 from coterie.broker.share.share_sessions import SharedPartition
 from coterie.broker.share.waiting_share_fetch import _log_batch, _sliced
 from coterie.broker.storage.topic import Partition
-from coterie.log.producers.transactions import Aborted
+from coterie.log.producer_states import Aborted
 from coterie.records.batch import batches
 from coterie.records.encoding import encode_batch
 from coterie.share.acquiring import Acquired

@@ -23,7 +23,7 @@ from coterie.broker.storage.last_run import PRIVATE_FILES
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.checked_files import UnreadableFile
 from coterie.log.retention import delete_records
 from coterie.records.batch import batches, check_crc
 from coterie.records.decoding import decode_records

@@ -18,7 +18,7 @@ import pytest
 from coterie.broker.storage.checkpoints import FILE as CHECKPOINT
 from coterie.broker.storage.checkpoints import HIGH_WATERMARKS
 from coterie.broker.storage.identity import FolderOfAnother
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.checked_files import UnreadableFile
 from coterie_conformance.fuzzing.disk import FaultyFileSystem
 from tests.broker.storage.whole_folder import known, make_folder
 

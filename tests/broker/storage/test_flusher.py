@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.storage.flusher import Flusher, Synced, sync_in_thread
-from coterie.log.files.filesystem import File, MemoryFile
-from coterie.log.flushing import Flushing
+from coterie.log.filesystem import File, MemoryFile
+from coterie.log.log_state import Flushing
 from tests.awaiting import until
 
 LOGS = 3

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

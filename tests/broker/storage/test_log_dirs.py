@@ -9,8 +9,8 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.storage.identity import FolderOfAnother, identify_alone, identify_member, read_identity
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import Finding, UnreadableFile
+from coterie.log.checked_files import Finding, UnreadableFile
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.alter_replica_log_dirs import (
     AlterReplicaLogDir,

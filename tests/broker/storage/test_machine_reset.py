@@ -13,7 +13,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.last_run import BOOT_FILE, SYNC_FAILED, UNKNOWN, BootFile, present_boot_id
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 
 DAMAGED = 4

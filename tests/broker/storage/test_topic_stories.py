@@ -17,7 +17,7 @@ from coterie.broker.storage.checkpoints import LogCheckpoints
 from coterie.broker.storage.topic import Partition, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.log.compaction import Cleaned, clean, plan, swap
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records, retain
 from coterie.records.batch import batches

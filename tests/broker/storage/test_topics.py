@@ -17,7 +17,7 @@ from coterie.broker.storage.topic_store import TopicStore
 from coterie.broker.storage.topics import Topics
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.log.compaction import clean, plan, swap
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch

@@ -18,7 +18,7 @@ from coterie.broker.settings.features import TRANSACTION_VERSION, FeatureUpdate,
 from coterie.client import ConfigError, ConsumerGroupMetadata, KafkaError, Producer
 from coterie.coordinator.transactions.state import Status, Transaction, decode_transaction
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch

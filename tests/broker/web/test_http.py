@@ -39,7 +39,7 @@ from coterie.records.batch import BatchHeader
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 from coterie.text.addresses import is_own_host
-from coterie.text.lag import STALLED_AFTER_MS
+from coterie.text.quantity import STALLED_AFTER_MS
 from coterie.wire.errors import ErrorCode
 from tests.broker.web.pages import with_pages
 

@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, KafkaError, NewTopic
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import until
 

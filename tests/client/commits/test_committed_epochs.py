@@ -13,7 +13,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, LogTruncationError, OffsetAndMetadata, Producer
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from tests.client.group import QUICK, polled, read
 
 T0 = ("t", 0)

@@ -23,7 +23,7 @@ from coterie.client import (
     Record,
     TopicPartition,
 )
-from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.offset_commit import Verdict
 from coterie.consuming.commits.verdicts import may_commit, verdict
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.member.state import Stage

@@ -18,14 +18,14 @@ from coterie.client.pauses import clock, loop_clock
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition
 from coterie.consuming.commits.commits import Commits
-from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.offset_commit import Verdict
 from coterie.machines.backoff import Backoff, Retries
 from coterie.pipeline.options.options import source_options
 from coterie.pipeline.reading.fetching import fetched, read_range
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.topics import TopicReader
+from coterie.producing.leaders import RepeatedRequest
 from coterie.producing.machine import ProducerMachine
-from coterie.producing.repeated_request import RepeatedRequest
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from coterie.client import Consumer, OffsetOutOfRangeError
-from coterie.consuming.fetching.errors import REMEDIES, FetchRemedy
+from coterie.consuming.fetching.outcomes import REMEDIES, FetchRemedy
 from coterie.testing import LocalBroker
 
 PARTITIONS, ROUNDS = 3, 60

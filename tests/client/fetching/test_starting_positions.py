@@ -17,10 +17,10 @@ from coterie.client.offsets.lookup_steps import list_offsets_steps
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import OffsetAndMetadata, TopicPartition
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import SendFetch
+from coterie.consuming.effects import SendFetch
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.fetching.position import UNKNOWN, FetchState
+from coterie.consuming.fetching.requests import FetchConfig
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode

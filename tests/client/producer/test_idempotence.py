@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.client import KafkaError, Producer
-from coterie.producing.sequences import LAST_EPOCH
+from coterie.producing.partition_queue import LAST_EPOCH
 from coterie.testing import ErrorCode, LocalBroker
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from coterie.client.consumer.positions import ConsumerPositions
-from coterie.consuming.fetching.effects import SendFetch
+from coterie.consuming.effects import SendFetch
 from coterie.consuming.fetching.position import UNKNOWN
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetching.effects import PartitionFailed, SendFetch
-from coterie.consuming.fetching.errors import REMEDIES
+from coterie.consuming.effects import PartitionFailed, SendFetch
+from coterie.consuming.fetching.outcomes import REMEDIES
 from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import PartitionData

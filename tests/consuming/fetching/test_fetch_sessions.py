@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coterie.consuming.fetching.session import FetchSession, Wanted
+from coterie.consuming.fetching.requests import FetchSession, Wanted
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

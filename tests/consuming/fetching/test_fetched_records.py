@@ -12,13 +12,12 @@ import pytest
 
 from coterie.client.errors import RecordDeserializationError
 from coterie.client.serialization import IntegerDeserializer, RecordDeserializers
-from coterie.records.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, read_header, stamp
+from coterie.records.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, Header, read_header, stamp
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.records.decoding import decode_records
-from coterie.records.down_conversion import to_message_set
 from coterie.records.encoding import encode_batch, rebuild_batch, sealed
-from coterie.records.fields import Header
 from coterie.records.markers import end_of_transaction
+from coterie.records.message_sets import to_message_set
 from coterie.wire.messages.logs.fetch import AbortedTransaction, PartitionData
 from tests.consuming.cluster import T0, T1
 from tests.consuming.driven import Driven

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetching.effects import PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching.errors import REMEDIES, FetchRemedy, remedy
+from coterie.consuming.effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetching.outcomes import REMEDIES, FetchRemedy, remedy
 from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchResponse

@@ -11,12 +11,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.fetching.errors import REMEDIES, FetchRemedy
+from coterie.consuming.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching.fetching import Fetching
-from coterie.consuming.fetching.position import FetchState
-from coterie.consuming.fetching.validation import is_to_validate
+from coterie.consuming.fetching.outcomes import REMEDIES, FetchRemedy
+from coterie.consuming.fetching.position import FetchState, is_to_validate
+from coterie.consuming.fetching.requests import FetchConfig
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata

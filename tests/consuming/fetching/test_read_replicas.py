@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetching.effects import RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.effects import RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import PartitionData

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching.position import UNKNOWN, FetchState
 from coterie.wire.errors import ErrorCode
 from tests.consuming.cluster import NO_LEADER, T0, T1, U0

@@ -7,8 +7,7 @@ from collections import deque
 from coterie.consuming.sharing.acknowledgements import Acknowledgements, AcknowledgeType, TopicIdPartition
 from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
 from coterie.consuming.sharing.in_hand import RecordsInHand
-from coterie.consuming.sharing.node import ShareNode
-from coterie.consuming.sharing.session import SharingSession
+from coterie.consuming.sharing.node import ShareNode, SharingSession
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.share_fetch import ShareFetchRequest
 from tests.consuming.sharing.share_peer import T0, T1, U0, Batches, batch, named, part, tip

@@ -13,10 +13,10 @@ from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.transactions.machine import TransactionMachine, WriteMarkers
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
-from coterie.log.chunks import SkippedBatch
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
+from coterie.log.reading import SkippedBatch
 from coterie.records.batch import read_header
 from coterie.records.encoding import encode_batch, rebuild_batch
 from tests.coordinator.transactions.coordinators import EPOCH, MAX_TIMEOUT_MS, NEW, NOW_MS, PRODUCER, A, B

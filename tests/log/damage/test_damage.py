@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
+from coterie.log.checked_files import Finding, UnreadableFile
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import Finding, UnreadableFile
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import retain
 from coterie.log.segments.segment import Segment
@@ -316,7 +316,7 @@ def test_an_interrupted_exchange_of_segments_is_finished() -> None:
 
 def test_messages_of_an_old_format_are_left_alone() -> None:
     """They are no damage: the log says what they are, and nothing is set aside."""
-    from coterie.records.down_conversion import to_message_set
+    from coterie.records.message_sets import to_message_set
 
     fs = MemoryFileSystem()
     batch = encode_batch([(NOW, b"k", b"v", ())])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.replication.stored_log import StoredReplicaLog

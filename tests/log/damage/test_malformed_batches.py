@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
+from coterie.log.reading import max_timestamp_offset, offset_for_timestamp
 from coterie.log.validation import produced_batch
 from coterie.records import compiled, compression
 from coterie.records.batch import NO_TIMESTAMP, read_header

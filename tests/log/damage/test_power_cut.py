@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
+from coterie.log.checked_files import Finding
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import Finding
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch

@@ -8,7 +8,7 @@ import pytest
 from kafka.record.memory_records import MemoryRecords
 
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import (

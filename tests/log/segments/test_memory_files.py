@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 
 FOLDERS = 8_000
 

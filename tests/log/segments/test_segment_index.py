@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.filesystem import MemoryFile, MemoryFileSystem
 from coterie.log.segments.segment_index import SUFFIXES, SegmentIndex
 
 BASE, STEM = 1_000, "t-0/00000000000000001000"

@@ -10,8 +10,8 @@ import struct
 import pytest
 
 from coterie.log.config import LogConfig
+from coterie.log.follower_log import truncate_to
 from coterie.log.partition_log import PartitionLog
-from coterie.log.truncation import truncate_to
 from coterie.records.batch import BatchHeader, batches
 from coterie.records.encoding import encode_batch
 from coterie_conformance.fuzzing.disk import FaultyFileSystem

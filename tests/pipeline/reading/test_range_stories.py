@@ -13,7 +13,7 @@ import pytest
 from coterie.client.errors import KafkaError
 from coterie.client.pauses import clock
 from coterie.client.settings.settings import client_settings
-from coterie.consuming.fetching.errors import REMEDIES, FetchRemedy
+from coterie.consuming.fetching.outcomes import REMEDIES, FetchRemedy
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.reading import fetching

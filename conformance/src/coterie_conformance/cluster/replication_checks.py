@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coterie.client import Admin, Consumer, Producer, TopicPartition
 from coterie.client.errors import KafkaError
-from coterie.log.epochs.epoch_checkpoint import FILE
+from coterie.log.leader_epochs import FILE
 from coterie.records.batch import BatchError, batches
 from coterie_conformance.cluster.java_load import JavaClients, JavaLoad
 from coterie_conformance.cluster.mixed import MixedCluster, wait_until

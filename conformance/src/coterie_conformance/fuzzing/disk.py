@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import strerror
 
-from coterie.log.files.filesystem import File, MemoryFile, MemoryFileSystem
+from coterie.log.filesystem import File, MemoryFile, MemoryFileSystem
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE)
 

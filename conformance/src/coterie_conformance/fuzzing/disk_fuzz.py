@@ -12,11 +12,11 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from coterie.log.appended import Appended
+from coterie.log.checked_files import Finding
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding
+from coterie.log.filesystem import FileSystem
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segments.recovery import SET_ASIDE
 from coterie.log.segments.segment_loader import SWAP, ClosedLog

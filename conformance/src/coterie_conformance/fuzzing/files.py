@@ -20,15 +20,13 @@ from coterie.broker.settings.kept_configs import KeptConfigs
 from coterie.broker.storage.checkpoints import CLEANED_OFFSETS, FILE, HIGH_WATERMARKS, START_OFFSETS, LogCheckpoints
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile, unreported
 from coterie.log.config import LogConfig
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
-from coterie.log.files.findings import UnreadableFile, unreported
+from coterie.log.filesystem import MemoryFile, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.producers import Producers
-from coterie.log.producers.transactions import decode_index
-from coterie.log.reading import read_committed
-from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
+from coterie.log.producer_states import Producers, decode_index
+from coterie.log.reading import max_timestamp_offset, offset_for_timestamp, read_committed
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.compression import CompressionError
 from coterie.records.encoding import encode_batch

@@ -18,9 +18,9 @@ from coterie.coordinator.stored_records.stored_consumer_groups import RECORD_KIN
 from coterie.coordinator.transactions.state import decode_transaction
 from coterie.records import batch as batches
 from coterie.records import compiled, compression, markers
+from coterie.records.batch import BatchError
 from coterie.records.decoding import decode_keys_and_values, decode_records
-from coterie.records.fields import BatchError
-from coterie.records.legacy import readable, to_batch
+from coterie.records.message_sets import readable, to_batch
 from coterie.records.walking import walk, walk_each
 from coterie.runtime.extras import is_installed
 from coterie.wire.apis import APIS, CLUSTER_APIS

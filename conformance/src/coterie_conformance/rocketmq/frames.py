@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from coterie.rocketmq.remoting import RemotingCommand
+from coterie.rocketmq.requests import RemotingCommand
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # RocketMQ's own limit
 MAX_BODY_BYTES = 256 * 1024 * 1024  # of one message, decompressed; brokers accept 4 MiB unless maxMessageSize is raised

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import RemotingCommand
-from coterie.rocketmq.requests import CREATE_TOPIC, PULL, READABLE, SEND, WRITABLE, as_fields
+from coterie.rocketmq.requests import CREATE_TOPIC, PULL, READABLE, SEND, WRITABLE, RemotingCommand, as_fields
 from coterie_conformance.rocketmq.frames import MALFORMED, FrameError, read_body
 
 MASTER = 0

@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from coterie.assignors import ASSIGNORS, AssignableTopics, Subscriber, is_cooperative
+from coterie.assignors.assignor import handed_over
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from coterie.assignors.cooperation import handed_over
-from coterie.assignors.server_side import SERVER_ASSIGNORS, TargetMember, TargetTopic
-from coterie.assignors.simple import assign_simply
+from coterie.assignors.server_side import SERVER_ASSIGNORS, TargetMember, TargetTopic, assign_simply
 from coterie_conformance.scenarios.groups.scenario import ScenarioError, run_step
 
 Partition = tuple[str, int]

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from coterie.machines.backoff import Backoff
-from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
-from coterie.producing.config import ProducingConfig
+from coterie.producing.accumulator import ProducingConfig
+from coterie.producing.batch import OpenedTransaction, ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.effects import (
     AddPartitions,
     BatchEnded,
@@ -32,7 +32,6 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.machine import ProducerMachine
-from coterie.producing.opened_transaction import OpenedTransaction
 from coterie.producing.requests import new_leaders
 from coterie.records.batch import NO_SEQUENCE, batches
 from coterie.records.decoding import decode_records

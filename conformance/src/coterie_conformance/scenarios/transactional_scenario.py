@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
-from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
-from coterie.producing.opened_transaction import ABORTED, is_unsent
+from coterie.producing.batch import ABORTED, ProduceFailure, ProducerBatch, TopicPartition, is_unsent
 from coterie.producing.transactions.requests import CommittingMember
 from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,

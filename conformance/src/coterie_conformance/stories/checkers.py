@@ -11,7 +11,7 @@ from coterie.client import Consumer
 from coterie.coordinator.consumer.state import ConsumerGroup, TopicIdPartition
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
-from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH
+from coterie.log.leader_epochs import UNDEFINED_EPOCH
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchHeader, batches, check_crc
 from coterie.records.decoding import decode_records

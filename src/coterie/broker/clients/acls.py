@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
 from coterie.authorizer.authorizer import Authorizer, Ruling
 from coterie.broker.settings.tables.broker_table import BrokerConfig
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem
 
 logger = logging.getLogger(__name__)
 

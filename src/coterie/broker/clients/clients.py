@@ -16,7 +16,7 @@ from coterie.broker.clients.throttling import Throttling
 from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
-from coterie.log.files.filesystem import FileSystem
+from coterie.log.filesystem import FileSystem
 
 REMEMBERED = 10_000
 

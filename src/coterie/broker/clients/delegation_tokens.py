@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coterie.authentication.delegation_tokens import DelegationToken, TokenLimits, of_row, to_row
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:

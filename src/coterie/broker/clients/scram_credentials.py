@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from coterie.authentication.sasl import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 
 _FILE = "scram_credentials.json"

@@ -12,7 +12,7 @@ from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.topic import Partition, internal_partitions
 from coterie.broker.storage.topics import Topics
 from coterie.controller.changes.config_changes import SettingsChanged
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.checked_files import UnreadableFile
 from coterie.replication.replicas import Replica
 from coterie.replication.states import ReplicaError, ReplicaLog, ReplicaRefusal, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog

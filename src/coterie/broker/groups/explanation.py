@@ -29,8 +29,8 @@ from coterie.coordinator.views.explanation import explain_group
 from coterie.coordinator.views.share_explanation import explain_share_group
 from coterie.coordinator.views.streams_explanation import explain_streams_group
 from coterie.records.batch import NO_TIMESTAMP
-from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
 from coterie.text.phrase import Phrase, phrase_fields
+from coterie.text.quantity import STALLED_AFTER_MS, total_lag, total_lag_ms
 
 NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
 _OF_TASKS = ("active", "standby", "warmup", "restoring", "restoring_phrases")

@@ -20,7 +20,7 @@ from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.write_queue import WriteQueue
-from coterie.log.appended import Appended
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from coterie.broker.storage.topic import Partition
-from coterie.log.chunks import SkippedBatch
+from coterie.log.reading import SkippedBatch
 from coterie.log.segments.recovery import SET_ASIDE
 
 logger = logging.getLogger(__name__)

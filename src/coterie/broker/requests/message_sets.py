@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from coterie.records.down_conversion import to_message_set
+from coterie.records.message_sets import to_message_set
 
 KEPT_BYTES = 16 * 1024 * 1024
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem
 
 _FILE = "altered-configs.json"
 

@@ -13,7 +13,7 @@ from coterie.broker.share.persister import FENCING, Persister
 from coterie.broker.share.share_sessions import SessionKey, SharedPartition, ShareSessions
 from coterie.broker.storage.topic import Partition, Topic
 from coterie.coordinator.share_state.state import SharePartitionKey
-from coterie.log.time_lookup import offset_for_timestamp
+from coterie.log.reading import offset_for_timestamp
 from coterie.share.acknowledging import Acknowledgement
 from coterie.share.dead_letters import DeadRecords
 from coterie.share.partition import Ended, ShareLimits

@@ -11,7 +11,7 @@ from coterie.broker.process.scheduling import Timer
 from coterie.broker.share.hosted_share_partition import HostedSharePartition
 from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share.share_sessions import SharedPartition
-from coterie.log.producers.transactions import Aborted
+from coterie.log.producer_states import Aborted
 from coterie.log.reading import read_committed, read_visible
 from coterie.records.batch import BatchHeader, batches
 from coterie.share.acquiring import RECORD_LIMIT, Acquired, Acquiring, LogBatch

@@ -11,7 +11,7 @@ from coterie.broker.cluster.peers.requests import PeerRequests
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.state import TopicPartition
-from coterie.log.time_lookup import LATEST_TIMESTAMP
+from coterie.log.reading import LATEST_TIMESTAMP
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 
 if TYPE_CHECKING:

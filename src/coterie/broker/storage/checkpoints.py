@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report, UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import Finding, Report, UnreadableFile
+from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segments.segment_loader import ClosedLog
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from coterie.broker.process.scheduling import Scheduler
-from coterie.log.files.filesystem import File
+from coterie.log.filesystem import File
 from coterie.log.partition_log import PartitionLog
 
 Synced = Callable[[OSError | None], None]

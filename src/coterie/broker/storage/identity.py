@@ -8,9 +8,9 @@ import binascii
 from collections.abc import Callable
 
 from coterie.broker.settings import SettingError, read_properties
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report, UnreadableFile, unreported
+from coterie.log import checked_files
+from coterie.log.checked_files import Finding, Report, UnreadableFile, unreported
+from coterie.log.filesystem import FileSystem
 
 FILE = "meta.properties"
 _REMEDY = "restore it from a backup, or move it away to get a new cluster id"

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report, UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import Finding, Report, UnreadableFile
+from coterie.log.filesystem import FileSystem
 
 BOOT_FILE = "boot-id"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

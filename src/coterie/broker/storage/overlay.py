@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from coterie.broker.storage.disk import DiskFile, DiskFileSystem
-from coterie.log.files.filesystem import File
+from coterie.log.filesystem import File
 
 
 class OverlayFile:

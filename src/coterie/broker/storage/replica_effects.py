@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from coterie.broker.storage.topic import Partition
-from coterie.log.appended import Appended
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import Effect, ReplicaError, TopicPartition
 from coterie.replication.stored_log import LeaderAppend

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from coterie.broker.storage.topic import Partition, Topic
 from coterie.broker.storage.topic_store import StoredLog, TopicStore
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import TopicPartition
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
-from coterie.log.appended import Appended
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.leader_epochs import EndOfEpoch
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replica

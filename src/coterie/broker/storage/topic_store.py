@@ -21,16 +21,14 @@ from coterie.broker.storage.checkpoints import HIGH_WATERMARKS, LogCheckpoints
 from coterie.broker.storage.identity import read_topic_id, write_topic_id
 from coterie.broker.storage.last_run import BootFile
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, Topic, internal_configs
+from coterie.log import checked_files
+from coterie.log.checked_files import Finding, Report, UnreadableFile
 from coterie.log.config import LogConfig
-from coterie.log.evidence import reached
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report, UnreadableFile
-from coterie.log.files.rewriting import rewrite_end
+from coterie.log.filesystem import FileSystem, rewrite_end
 from coterie.log.partition_log import PartitionLog, SyncFailed
 from coterie.log.segments.recovery import SET_ASIDE
 from coterie.log.segments.segment import segment_name
-from coterie.log.segments.segment_loader import ClosedLog
+from coterie.log.segments.segment_loader import ClosedLog, reached
 from coterie.replication.states import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from coterie.broker.storage.topic import (
 )
 from coterie.broker.storage.topic_store import StoredLog, TopicStore
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report, unreported
+from coterie.log.checked_files import Finding, Report, unreported
+from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog, SyncFailed
 from coterie.wire.errors import ErrorCode, Refusal
 

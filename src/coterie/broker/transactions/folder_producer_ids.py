@@ -5,8 +5,8 @@ from __future__ import annotations
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.producer_ids import FILE as PRODUCER_IDS
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, UnreadableFile
+from coterie.log.checked_files import Finding, UnreadableFile
+from coterie.log.filesystem import FileSystem
 
 
 def loaded_producer_ids(fs: FileSystem, topics: Topics) -> ProducerIds:

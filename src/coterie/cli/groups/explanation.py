@@ -23,8 +23,7 @@ from coterie.console.terminal import (
     write_line,
 )
 from coterie.text.hidden import visible
-from coterie.text.lag import lag_text
-from coterie.text.quantity import quantity, span
+from coterie.text.quantity import lag_text, quantity, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cli.parts.invocation import LEADER_MS
-from coterie.text.lag import total_lag, total_lag_ms
+from coterie.text.quantity import total_lag, total_lag_ms
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_groups import DescribedMember, DescribedPartition, GroupDocument, GroupRow

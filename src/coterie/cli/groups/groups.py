@@ -22,8 +22,7 @@ from coterie.cli.parts.invocation import broker_option, done, journal_option, js
 from coterie.cli.parts.option_values import complete_groups
 from coterie.console.terminal import write_finding, write_line, write_lines
 from coterie.machines.ownership import unowned_text
-from coterie.text.lag import lag_text
-from coterie.text.quantity import quantity, span
+from coterie.text.quantity import lag_text, quantity, span
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_groups import DescribedMember, GroupDocument, GroupEvent, GroupRow

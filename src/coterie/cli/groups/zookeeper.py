@@ -16,8 +16,7 @@ from coterie.cli.parts.option_values import complete_groups
 from coterie.console.terminal import write_line
 from coterie.runtime.interruption import on_signal
 from coterie.text.addresses import parse_address
-from coterie.text.lag import total_lag, total_lag_ms
-from coterie.text.quantity import quantity
+from coterie.text.quantity import quantity, total_lag, total_lag_ms
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_groups import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember

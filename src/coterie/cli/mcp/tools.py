@@ -26,7 +26,7 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.laboratory.prediction import CostSpread, Deploy, usual_alternatives
 from coterie.laboratory.prediction import predict as predicted
 from coterie.observer.group_facts import linted
-from coterie.text.lag import total_lag
+from coterie.text.quantity import total_lag
 from coterie.wire.errors import ErrorCode
 
 Document = dict[str, Any]

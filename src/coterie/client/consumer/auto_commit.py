@@ -11,8 +11,7 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata, TopicPartition
-from coterie.consuming.commits.auto_commit import AutoCommitSchedule
-from coterie.consuming.commits.commits import CommitEnded
+from coterie.consuming.commits.commits import AutoCommitSchedule, CommitEnded
 from coterie.wire.errors import ErrorCode
 
 SOONEST_S = 0.05  # how long a poll sleeps at least between two looks at a commit that is overdue

@@ -20,11 +20,10 @@ from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commits.commits import CommitEnded, Commits, SendCommit
-from coterie.consuming.commits.errors import Verdict
-from coterie.consuming.commits.requests import CommitOffsets, first_error
+from coterie.consuming.commits.offset_commit import CommitOffsets, Verdict, first_error
 from coterie.consuming.commits.verdicts import CommitPurpose
-from coterie.consuming.committed_lookup import PendingOffsets
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.consuming.committed_offsets import PendingOffsets
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode

@@ -23,11 +23,10 @@ from coterie.client.pauses.retrying import backoff_of
 from coterie.client.serialization import RecordDeserializers
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata, PartitionLike, Record, TopicPartition
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching.fetching import Fetching
-from coterie.consuming.fetching.position import UNKNOWN_EPOCH, Position, Stored, Unreadable
-from coterie.consuming.fetching.validation import VALIDATED_FROM
+from coterie.consuming.fetching.position import UNKNOWN_EPOCH, VALIDATED_FROM, Position, Stored, Unreadable
+from coterie.consuming.fetching.requests import FetchConfig
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchResponse

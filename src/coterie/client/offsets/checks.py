@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError, check
-from coterie.consuming.commits.errors import Verdict
-from coterie.consuming.commits.requests import first_error
-from coterie.consuming.committed_lookup import STABLE_FROM
+from coterie.consuming.commits.offset_commit import Verdict, first_error
+from coterie.consuming.committed_offsets import STABLE_FROM
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest

@@ -1,4 +1,4 @@
-"""Lookups of offsets (`consuming/offset_lookup`, `consuming/committed_lookup`) as courses of steps, for an event loop and for
+"""Lookups of offsets (`consuming/offset_lookup`, `consuming/committed_offsets`) as courses of steps, for an event loop and for
 threads alike. A step is an effect, whose response or KafkaError is sent back, or a `Pause`."""
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from coterie.client.errors import KafkaError, error_about
 from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
 from coterie.client.pauses.waits import Waits
-from coterie.consuming.committed_lookup import CommittedFailure, CommittedLookup, CommittedPosition, SendOffsetFetch
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.fetching.effects import RefreshMetadata
+from coterie.consuming.committed_offsets import CommittedFailure, CommittedLookup, CommittedPosition, SendOffsetFetch
+from coterie.consuming.effects import LookUpCoordinator, RefreshMetadata
 from coterie.consuming.offset_lookup import LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode

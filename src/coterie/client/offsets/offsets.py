@@ -17,16 +17,15 @@ from coterie.client.pauses.clock import now_ms
 from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commits.requests import commit_request
-from coterie.consuming.committed_lookup import (
+from coterie.consuming.commits.offset_commit import commit_request
+from coterie.consuming.committed_offsets import (
     CommittedConfig,
     CommittedLookup,
     EpochMember,
     PendingOffsets,
     SendOffsetFetch,
 )
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.fetching.effects import RefreshMetadata
+from coterie.consuming.effects import LookUpCoordinator, RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.machines.cluster_metadata import NO_NODE
 from coterie.wire import topic_names

@@ -17,9 +17,8 @@ from coterie.client.pauses.retrying import backoff_of
 from coterie.client.producer.delivery import BatchEnd, error_of_failure, failure_of
 from coterie.client.producer.transactions import TransactionManager
 from coterie.client.types import TopicPartition
-from coterie.producing.accumulator import FOREVER_MS, BatchClosed
-from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch
-from coterie.producing.config import ProducingConfig
+from coterie.producing.accumulator import FOREVER_MS, BatchClosed, ProducingConfig
+from coterie.producing.batch import ABORTED, Acknowledged, ProduceFailure, ProducerBatch, is_unsent
 from coterie.producing.effects import (
     AddPartitions,
     BatchEnded,
@@ -30,7 +29,6 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.machine import ProducerMachine
-from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.producing.requests import new_leaders
 from coterie.producing.transactions.requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME

@@ -17,7 +17,7 @@ from coterie.client.types import TopicPartition
 from coterie.consuming.sharing.acknowledgements import Acknowledgements
 from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
 from coterie.consuming.sharing.config import BATCH_OPTIMIZED, RECORD_LIMIT, SharingConfig
-from coterie.consuming.sharing.effects import RefreshLeaders, SendShare
+from coterie.consuming.sharing.node import RefreshLeaders, SendShare
 from coterie.consuming.sharing.sharing import Sharing
 from coterie.wire.errors import ErrorCode
 

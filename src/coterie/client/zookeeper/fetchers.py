@@ -16,9 +16,9 @@ from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.pauses.waits import Waits
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.requests import FetchConfig
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import Address, ClusterMetadata

@@ -7,7 +7,13 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from coterie.consuming.commits.errors import NOT_A_MEMBER, OF_ANY_COMMIT, RETRIED, Verdict, verdict_without_machine
+from coterie.consuming.commits.offset_commit import (
+    NOT_A_MEMBER,
+    OF_ANY_COMMIT,
+    RETRIED,
+    Verdict,
+    verdict_without_machine,
+)
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import TopicPartition
 from coterie.member.machine import MemberMachine

@@ -1,15 +1,15 @@
 """Fetching ahead: the next request to a leader goes out while the last response is still being read, as long as there is room.
 
 Theory: a consumer that requests only what the caller of poll waits for spends its time on round trips. One that requests
-without a bound holds a topic in memory. So every partition has a buffer, and the request to a broker names each partition
-that it leads, that is wanted, and whose buffer has room. One request is under way per broker, because the requests of a
-fetch session are numbered (KIP-227). A driver passes in what happened and calls `next` for effects until there are none; it
-carries each effect out and reports how it ended. A partition that fails pauses by itself (KIP-580); its neighbours do not wait.
+without a bound holds a topic in memory. So every partition has a buffer, and the request to a broker names each partition that
+it leads, that is wanted, and whose buffer has room. One request is under way per broker, because the requests of a fetch
+session are numbered (KIP-227). A driver passes in what happened and calls `next` for effects until there are none; it carries
+each effect out and reports how it ended. A partition that fails pauses by itself (KIP-580); its neighbours do not wait.
 
 Rule: a response belongs to the position objects that its request was made of. A seek, a revocation and a validation put a new
 object in place of the old one; what arrives for the old one counts for nothing (`_current`). Each failure of a partition ends
 in one of three ways: a pause, a reset, or a report to the caller of poll, after which it is left out until the next poll
-(`refused`). `outcomes` has the three, by the table in `errors`.
+(`refused`). `outcomes` has the three, by its table of errors.
 
 What is ugly: that a leader is to be looked up is in three places, `leader_due` of a position, `_moved` and `_refreshing`, since
 a response names topics, a failure partitions, and one refresh serves both. `next` goes through all positions each time. A
@@ -18,30 +18,41 @@ version of -1 means that the positions are to be compared with the metadata once
 
 from __future__ import annotations
 
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import (
+from dataclasses import dataclass
+
+from coterie.consuming.effects import (
     Effect,
     PartitionFailed,
     RefreshMetadata,
     SendFetch,
     SendValidation,
 )
-from coterie.consuming.fetching.errors import FetchRemedy, named_leaders, remedy
-from coterie.consuming.fetching.node import FetchNode
-from coterie.consuming.fetching.outcomes import FetchOutcomes, succeeded
+from coterie.consuming.fetching.outcomes import FetchOutcomes, FetchRemedy, named_leaders, remedy, succeeded
 from coterie.consuming.fetching.position import (
     NEVER_FAILED_MS,
     UNKNOWN_EPOCH,
     FetchState,
     Position,
+    epoch_ends,
+    is_to_validate,
+    validation_request,
 )
-from coterie.consuming.fetching.session import FetchSession
-from coterie.consuming.fetching.validation import epoch_ends, is_to_validate, validation_request
+from coterie.consuming.fetching.requests import FetchConfig, FetchSession
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchResponse
 from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+
+
+@dataclass(slots=True)
+class _FetchNode:
+    """``session_lost``: the last response was that the session is lost, and the request after it is under way or due."""
+
+    session: FetchSession
+    in_flight: SendFetch | None = None
+    validating: SendValidation | None = None
+    session_lost: bool = False
 
 
 class Fetching(FetchOutcomes):
@@ -50,7 +61,7 @@ class Fetching(FetchOutcomes):
 
     def __init__(self, config: FetchConfig, known: ClusterMetadata) -> None:
         super().__init__(config, known)
-        self._nodes: dict[int, FetchNode] = {}
+        self._nodes: dict[int, _FetchNode] = {}
         self._moved: set[str] = set()  # topics whose new leaders a response named: metadata is to follow
         self._refreshing: RefreshMetadata | None = None
         self._checked_version = -1  # of the metadata with which every position was compared
@@ -113,10 +124,10 @@ class Fetching(FetchOutcomes):
         node = self._nodes.get(node_id)
         return node is None or node.in_flight is None
 
-    def _node(self, node_id: int) -> FetchNode:
+    def _node(self, node_id: int) -> _FetchNode:
         node = self._nodes.get(node_id)
         if node is None:
-            node = self._nodes[node_id] = FetchNode(FetchSession(incremental=self.config.incremental))
+            node = self._nodes[node_id] = _FetchNode(FetchSession(incremental=self.config.incremental))
         return node
 
     def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
@@ -249,7 +260,7 @@ class Fetching(FetchOutcomes):
                 if leader is None or leader == NO_NODE:
                     self._back_off(where, position, ErrorCode.LEADER_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
 
-    def _ended(self, sent: SendFetch) -> FetchNode:
+    def _ended(self, sent: SendFetch) -> _FetchNode:
         node = self._nodes[sent.node_id]
         assert node.in_flight is sent or node.in_flight is None
         node.in_flight = None

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from coterie.consuming.fetching.errors import FetchRemedy, remedy
+from coterie.consuming.fetching.outcomes import FetchRemedy, remedy
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.sharing.acknowledgements import Acknowledgements, TopicIdPartition
 from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
 from coterie.consuming.sharing.config import RECORD_LIMIT, SharingConfig
-from coterie.consuming.sharing.effects import RefreshLeaders, SendShare, SharingEffect
-from coterie.consuming.sharing.node import ShareNode
-from coterie.consuming.sharing.session import LOST, by_partition
+from coterie.consuming.sharing.node import LOST, RefreshLeaders, SendShare, ShareNode, SharingEffect, by_partition
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.share.share_acknowledge import (

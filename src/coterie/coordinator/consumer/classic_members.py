@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from coterie.assignors.assignor import Subscriber
 from coterie.assignors.blobs import decode_subscription
-from coterie.assignors.subscription import Subscriber
 from coterie.coordinator.classic.join import check_join, join_refused, rebalance_timeout_ms
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.consumer import events as e

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Iterable
 from dataclasses import replace
 
+from coterie.assignors.assignor import Subscriber
 from coterie.assignors.blobs import decode_subscription, encode_assignment
-from coterie.assignors.subscription import Subscriber
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_stored
 from coterie.coordinator.classic.sync import sync_refused

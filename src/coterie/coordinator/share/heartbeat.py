@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coterie.assignors.simple import assign_simply
+from coterie.assignors.server_side import assign_simply
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer.leave import EXPIRY_RETRY_MS, NEVER_COMPUTED_MS, passed_timeout
 from coterie.coordinator.consumer.member_checks import fenced_epoch, known_member, refuse_full, require

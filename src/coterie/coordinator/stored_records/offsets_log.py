@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coterie.coordinator.shard import Decision, Shard
-from coterie.log.appended import Appended
-from coterie.log.chunks import SkippedBatch, chunks
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
+from coterie.log.reading import SkippedBatch, chunks
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, BatchHeader
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_keys_and_values

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coterie.log.files import checked_files
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem
 
 BLOCK = 1000
 BLOCKS_BEYOND = 1000  # of the largest known id: generated ids may never have been used

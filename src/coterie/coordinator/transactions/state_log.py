@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from coterie.coordinator.transactions.state import Transaction
-from coterie.log.chunks import SkippedBatch, chunks
 from coterie.log.partition_log import PartitionLog
+from coterie.log.reading import SkippedBatch, chunks
 from coterie.records.batch import HEADER_BYTES, BatchError
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_keys_and_values

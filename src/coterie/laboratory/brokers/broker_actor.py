@@ -20,7 +20,7 @@ from coterie.laboratory.checking.consumer_group_checker import check_consumer_gr
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from coterie.consuming.commits.auto_commit import AutoCommitSchedule
-from coterie.consuming.commits.commits import CommitEffect, CommitEnded, Commits, SendCommit
-from coterie.consuming.commits.errors import Verdict
-from coterie.consuming.commits.requests import CommitOffsets
+from coterie.consuming.commits.commits import AutoCommitSchedule, CommitEffect, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.offset_commit import CommitOffsets, Verdict
 from coterie.consuming.commits.verdicts import GroupMachine
-from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, SendOffsetFetch
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.owned_offsets import OwnedOffsets
+from coterie.consuming.committed_offsets import CommittedConfig, CommittedLookup, OwnedOffsets, SendOffsetFetch
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.world import World
 from coterie.machines.backoff import Backoff

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from coterie.consuming.commits.requests import CommitOffsets
+from coterie.consuming.commits.offset_commit import CommitOffsets
 from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.brokers.broker_actor import Response

@@ -7,8 +7,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from coterie.configuration import INT, STRING, Rule, Setting, ValueType, at_least, declared, one_of, settings_of
-from coterie.configuration.declaration import with_values
-from coterie.configuration.setting import SettingError, unknown_setting
+from coterie.configuration.setting import SettingError, unknown_setting, with_values
 from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.questions import (
     CONSUMER,

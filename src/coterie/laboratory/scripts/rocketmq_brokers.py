@@ -14,7 +14,7 @@ from coterie.laboratory.world import World
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.queue_locks import QueueLocks
-from coterie.rocketmq.remoting import RemotingCommand, encode
+from coterie.rocketmq.requests import RemotingCommand, encode
 
 CHANNEL_EXPIRED_MS = 120_000
 SCAN_INTERVAL_MS = 10_000

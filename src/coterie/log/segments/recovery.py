@@ -13,13 +13,13 @@ from __future__ import annotations
 import struct
 import zlib
 
-from coterie.log.epochs.leader_epochs import LeaderEpochs
-from coterie.log.files.filesystem import File, FileSystem
-from coterie.log.files.findings import Finding, Report, UnreadableFile
+from coterie.log.checked_files import Finding, Report, UnreadableFile
+from coterie.log.filesystem import File, FileSystem
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.segments.segment import Segment
 from coterie.log.segments.survey import Damage, Survey, before_damage, survey
 from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchHeader, stamp
-from coterie.records.legacy import is_legacy
+from coterie.records.message_sets import is_legacy
 
 COPY_BYTES = 4 * 1024 * 1024
 _CRC_END = 16

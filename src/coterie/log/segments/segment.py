@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container
 from contextlib import suppress
 
-from coterie.log.epochs.leader_epochs import LeaderEpochs
-from coterie.log.files.filesystem import File, FileSystem
+from coterie.log.filesystem import File, FileSystem
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.segments.segment_index import SegmentIndex
 from coterie.records.batch import (
     HEADER_BYTES,

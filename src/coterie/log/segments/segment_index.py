@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import google_crc32c
 
-from coterie.log.files.filesystem import File, FileSystem
+from coterie.log.filesystem import File, FileSystem
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")

@@ -1,13 +1,18 @@
 """Opening a log's files: names give the segments, suffixes of names the work that a crash interrupted, and the batches
 themselves what the rest is worth. Nothing is removed because of a header.
 
-What was written down at an orderly close (`ClosedLog`) shows files that changed or went since. Without it the files are
-checked against each other.
+What was written down at an orderly close (`ClosedLog`) shows files that changed or went since. Without it the files are checked
+against each other.
+
+How far a log had come, its files show (`reached`): a process that is killed leaves no record of the sizes of its files, but an
+index entry, a producers' snapshot, an aborted transaction and a leader epoch each name an offset that the log had reached. So
+an emptied or shortened segment is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,9 +20,11 @@ from typing import Any
 
 import google_crc32c
 
-from coterie.log.epochs.leader_epochs import LeaderEpochs
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report
+from coterie.log.checked_files import Finding, Report
+from coterie.log.filesystem import FileSystem
+from coterie.log.leader_epochs import FILE as EPOCHS_FILE
+from coterie.log.leader_epochs import LeaderEpochs, read_epochs
+from coterie.log.producer_states import decode_index
 from coterie.log.segments.recovery import SET_ASIDE, recover
 from coterie.log.segments.segment import DELETED, Segment, segment_name
 from coterie.log.segments.survey import survey
@@ -26,6 +33,7 @@ from coterie.records.batch import BatchHeader
 CLEANED = ".cleaned"  # Kafka's mark of a file that compaction is writing
 SWAP = ".swap"  # and of one that is whole and about to take its segments' place
 _OF_A_SEGMENT = (".index", ".timeindex", ".txnindex")
+_INDEX_ENTRY = struct.Struct(">ii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +287,29 @@ class SegmentLoader:
             action = "its records are lost unless the file is put back"
             self.report(Finding(name, None, "the file was there when the log was closed, and is gone", action))
         return lost
+
+
+def reached(fs: FileSystem, directory: str) -> tuple[int, str]:
+    """The furthest end offset that a file shows, and its name; 0 where none shows any. Raises OSError."""
+    return max(_shown(fs, directory, fs.names(directory)), default=(0, ""))
+
+
+def _shown(fs: FileSystem, directory: str, names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    for name in names:
+        stem, _, suffix = name.partition(".")
+        if not stem.isdigit():
+            continue
+        if suffix == "snapshot":
+            yield int(stem), name
+        elif suffix == "index":
+            yield int(stem) + _last_relative_offset(fs.read_file(f"{directory}/{name}")) + 1, name
+        elif suffix == "txnindex":
+            yield max((a.last_offset + 1 for a in decode_index(fs.read_file(f"{directory}/{name}"))), default=0), name
+    for entry in read_epochs(fs, directory, names) or []:
+        yield entry.start_offset, EPOCHS_FILE
+
+
+def _last_relative_offset(index: bytes) -> int:
+    """Of the last entry; Kafka reserves zeros behind it. -1 in an index without any."""
+    whole = index[: len(index) - len(index) % _INDEX_ENTRY.size]
+    return max((relative for relative, position in _INDEX_ENTRY.iter_unpack(whole) if relative or position), default=-1)

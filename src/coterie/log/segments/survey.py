@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from coterie.log.epochs.leader_epochs import LeaderEpochs
-from coterie.log.files.filesystem import File
+from coterie.log.filesystem import File
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.records.batch import (
     HEADER_BYTES,
     LENGTH_END,

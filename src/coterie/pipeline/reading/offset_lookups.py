@@ -1,4 +1,4 @@
-"""The driver of lookups of offsets (`consuming/offset_lookup`, `consuming/committed_lookup`) over blocking sockets."""
+"""The driver of lookups of offsets (`consuming/offset_lookup`, `consuming/committed_offsets`) over blocking sockets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from coterie.client.pauses.retrying import backoff_of
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import ByPartition
-from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.fetching.effects import RefreshMetadata
+from coterie.consuming.committed_offsets import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
+from coterie.consuming.effects import LookUpCoordinator, RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata

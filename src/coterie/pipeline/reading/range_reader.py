@@ -11,10 +11,10 @@ from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
-from coterie.consuming.fetching.config import FetchConfig
-from coterie.consuming.fetching.effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.fetching.position import Position, Stored
+from coterie.consuming.fetching.requests import FetchConfig
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata

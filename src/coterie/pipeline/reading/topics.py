@@ -14,10 +14,16 @@ from coterie.client.pauses.clock import now_ms, pause_thread
 from coterie.client.pauses.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
-from coterie.consuming.commits.errors import RETRIED, Verdict, verdict_without_machine
-from coterie.consuming.commits.requests import CommitOffsets, commit_request, first_error
-from coterie.consuming.committed_lookup import SendOffsetFetch
-from coterie.consuming.fetching.validation import VALIDATED_FROM
+from coterie.consuming.commits.offset_commit import (
+    RETRIED,
+    CommitOffsets,
+    Verdict,
+    commit_request,
+    first_error,
+    verdict_without_machine,
+)
+from coterie.consuming.committed_offsets import SendOffsetFetch
+from coterie.consuming.fetching.position import VALIDATED_FROM
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.machines.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.pipeline.offsets import EARLIEST, LATEST, DataLossError, TopicOffsets, TopicPartition, from_json

@@ -21,7 +21,7 @@ from coterie.client.errors import CommitFailedError, RebalanceInProgressError
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata
 from coterie.consuming.commits.verdicts import CommitPurpose
-from coterie.consuming.owned_offsets import OwnedOffsets
+from coterie.consuming.committed_offsets import OwnedOffsets
 from coterie.member.effects import Assigned, Revoke, TopicPartition
 
 R = TypeVar("R")

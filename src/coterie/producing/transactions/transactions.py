@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
 from coterie.producing.accumulator import FOREVER_MS
-from coterie.producing.transactions.errors import ENDED_ELSEWHERE, TransactionRemedy, remedy_of
 from coterie.producing.transactions.requests import (
     CommittingMember,
     TopicPartition,
@@ -29,7 +28,13 @@ from coterie.producing.transactions.requests import (
     newest_version,
     offsets_request,
 )
-from coterie.producing.transactions.state import LEGAL_SUCCESSORS, ProducerTransactionState
+from coterie.producing.transactions.state import (
+    ENDED_ELSEWHERE,
+    LEGAL_SUCCESSORS,
+    ProducerTransactionState,
+    TransactionRemedy,
+    remedy_of,
+)
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -38,7 +43,7 @@ from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRe
 
 NO_PRODUCER = (-1, -1)
 BUMPS_FROM = 2  # the transaction.version of transactions that end with a new epoch
-FIRST_ADD_PAUSE_MS = 20  # Kafka's ADD_PARTITIONS_RETRY_BACKOFF_MS: the transaction before is about to be complete
+_FIRST_ADD_PAUSE_MS = 20  # Kafka's ADD_PARTITIONS_RETRY_BACKOFF_MS: the transaction before is about to be complete
 _RETRIED = frozenset({TransactionRemedy.RETRY, TransactionRemedy.FIND_COORDINATOR})
 S = ProducerTransactionState
 
@@ -293,7 +298,7 @@ class Transactions:
             if pause_ms is not None:
                 is_first = call.kind == "add" and not self._partitions
                 if is_first and code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                    pause_ms = min(pause_ms, FIRST_ADD_PAUSE_MS)
+                    pause_ms = min(pause_ms, _FIRST_ADD_PAUSE_MS)
                 call.due_ms = now_ms + pause_ms
                 return
         self._calls.popleft()

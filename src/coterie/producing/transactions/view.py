@@ -11,7 +11,7 @@ from coterie.wire.errors import ErrorCode
 
 
 class TransactionView:
-    """An `opened_transaction.OpenedTransaction`. ``failure_of``: what the transaction's error is to the driver."""
+    """An `OpenedTransaction`. ``failure_of``: what the transaction's error is to the driver."""
 
     def __init__(
         self,

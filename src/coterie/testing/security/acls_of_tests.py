@@ -39,7 +39,7 @@ def alter_acls(broker: Broker, wrap: Callable[[Handlers], Handlers], added: list
         from coterie.broker.clients.acls import Acls
         from coterie.broker.handlers import HANDLERS
         from coterie.broker.handlers.access.checks import authorized
-        from coterie.log.files.filesystem import MemoryFileSystem
+        from coterie.log.filesystem import MemoryFileSystem
 
         broker.clients.acls = Acls(MemoryFileSystem(broker.clock.now_ms), broker.settings.current, is_alone=True)
         broker.clients.acls.alter(_EVERYTHING)

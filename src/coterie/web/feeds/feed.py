@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from coterie.client import Admin, KafkaError
 from coterie.client.admin.group_explanation import PartitionProgress
 from coterie.observer.group_descriptions import SHARE_TYPE
-from coterie.text.lag import total_lag
 from coterie.text.phrase import Phrase, PhrasedError, phrase_fields
+from coterie.text.quantity import total_lag
 from coterie.web.group_memory import GroupMemory
 
 _NOBODY = (None, None, None, None, None, False)  # a partition without an owner, as `PartitionProgress` has it

@@ -18,8 +18,8 @@ from coterie.observer.lags import GroupLags
 from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
-from coterie.text.lag import STALLED_AFTER_MS
 from coterie.text.phrase import Phrase
+from coterie.text.quantity import STALLED_AFTER_MS
 from coterie.web.feeds.feed import of_kafka, with_share_progress
 from coterie.web.group_memory import GroupFacts, GroupMemory, Partition, kind_of
 from coterie.web.journal_tail import journal_tail

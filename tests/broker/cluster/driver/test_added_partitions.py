@@ -16,7 +16,7 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.settings.settings import client_settings
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.topics.create_partitions import (

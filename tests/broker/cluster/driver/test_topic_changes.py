@@ -14,7 +14,7 @@ from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.broker.storage.topics import Topics
 from coterie.client import KafkaError
 from coterie.client.admin.admin import Admin
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper.operations import Operation
 from tests.broker.cluster.brokers_in_memory import TOPIC, clustered, create

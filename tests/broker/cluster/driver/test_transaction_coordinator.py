@@ -26,7 +26,6 @@ from coterie.coordinator.transactions.machine import (
 )
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import Claim
-from coterie.log import chunks
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode, Refusal
@@ -284,7 +283,7 @@ async def test_a_partition_that_moves_away_takes_its_own_transactional_ids() -> 
 @pytest.mark.parametrize("comes_back", [False, True])
 async def test_a_partition_that_moves_away_while_it_loads(monkeypatch: pytest.MonkeyPatch, comes_back: bool) -> None:
     """testDeleteLoadingPartition, testMakeFollowerLoadingPartition."""
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1)
+    monkeypatch.setattr("coterie.log.reading.CHUNK_BYTES", 1)
     async with coordinating(PREPARED) as one:
         for n in range(3):
             other = replace(PREPARED, transactional_id=f"other-{n}", status=Status.ONGOING)

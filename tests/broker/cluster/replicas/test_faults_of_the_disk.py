@@ -19,7 +19,7 @@ from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.last_run import BootFile
 from coterie.broker.storage.topics import Topics
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import FileSystem, MemoryFileSystem
+from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.replication.replicas import Replicas

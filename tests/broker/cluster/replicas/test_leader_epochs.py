@@ -4,7 +4,7 @@ and OffsetsForLeaderEpochRequestTest, by name."""
 from __future__ import annotations
 
 from coterie.client.consumer.consumer import Consumer
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.testing.cluster_brokers import ClusteredBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.offset_for_leader_epoch import (

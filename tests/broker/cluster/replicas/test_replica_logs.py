@@ -10,8 +10,8 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.checkpoints import LogCheckpoints
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.topics import Topics
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import unreported
+from coterie.log.checked_files import unreported
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.testing.cluster_brokers import ClusterBrokers

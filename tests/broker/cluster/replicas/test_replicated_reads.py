@@ -13,7 +13,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.storage.topic import Partition
-from coterie.log.appended import Appended
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT, batches
 from coterie.records.encoding import encode_batch

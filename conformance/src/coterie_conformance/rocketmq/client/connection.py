@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from coterie.rocketmq import requests
-from coterie.rocketmq.remoting import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, encode
+from coterie.rocketmq.requests import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, encode
 from coterie_conformance.rocketmq import message_requests
 from coterie_conformance.rocketmq.frames import MAX_FRAME_BYTES, FrameError, decode
 

@@ -32,7 +32,7 @@ from coterie.rocketmq.operations import (
     Unlock,
     Unregister,
 )
-from coterie.rocketmq.remoting import RemotingCommand
+from coterie.rocketmq.requests import RemotingCommand
 from coterie_conformance.rocketmq import message_requests
 from coterie_conformance.rocketmq.client.connection import RemotingCluster, RocketMQError
 from coterie_conformance.rocketmq.frames import FrameError, StoredMessage, read_messages

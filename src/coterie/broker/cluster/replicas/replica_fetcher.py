@@ -13,8 +13,8 @@ from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.zookeeper.session import woken
-from coterie.consuming.fetching.session import FetchSession, WantedByReplica
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.consuming.fetching.requests import FetchSession, WantedByReplica
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.replicas import Replica
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched, TopicPartition

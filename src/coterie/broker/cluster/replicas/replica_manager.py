@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from coterie.broker.storage.replica_effects import AppendToken
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
-from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.leader_epochs import EndOfEpoch
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replica, Replicas
 from coterie.replication.states import (

@@ -29,7 +29,7 @@ from coterie.broker.requests.turns import AT_ONCE, Work, finish
 from coterie.broker.storage.topic import INTERNAL_TOPICS, Partition
 from coterie.broker.storage.topics import Topics
 from coterie.log.aside import Aside, at_once, resumable
-from coterie.log.epochs.epoch_cache import UNDEFINED_OFFSET
+from coterie.log.leader_epochs import UNDEFINED_OFFSET
 from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
 from coterie.wire import topic_names

@@ -13,13 +13,13 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.storage.topic import Partition
 from coterie.log.aside import Aside, resumable
 from coterie.log.partition_log import PartitionLog
-from coterie.log.reading import offsets_before
-from coterie.log.time_lookup import (
+from coterie.log.reading import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     max_timestamp_offset,
     offset_for_timestamp,
+    offsets_before,
 )
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

@@ -18,8 +18,8 @@ from coterie.broker.storage.replica_effects import AppendToken
 from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_V2_FROM
-from coterie.log.appended import Appended
 from coterie.log.aside import Aside, resumable
+from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format

@@ -1,14 +1,16 @@
-"""Range: per topic, contiguous runs of partitions to its subscribers in order; the first n % m get one more (A1).
+"""Range: per topic, contiguous runs of partitions to its subscribers in order; the first n % m get one more. Round robin: all
+subscribed partitions, by topic then number, dealt in a circle; who is not subscribed is skipped (A1).
 
-Where racks matter, partitions go first to a member on a rack of theirs (KIP-881): same balance, and topics with
-the same subscribers and as many partitions stay co-partitioned.
+Where racks matter to range, partitions go first to a member on a rack of theirs (KIP-881): same balance, and topics with the
+same subscribers and as many partitions stay co-partitioned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 
-from coterie.assignors.subscription import AssignableTopics, Assignment, Subscriber, in_order, racks_matter
+from coterie.assignors.assignor import AssignableTopics, Assignment, Subscriber, in_order, racks_matter
 
 
 class _Topic:
@@ -103,3 +105,15 @@ def _deal_together(topics: list[_Topic], assignment: Assignment) -> None:
                 for topic in topics:
                     topic.give(member, [partition], assignment)
                 break
+
+
+def assign_round_robin(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
+    """Member id -> topic -> partitions. Every subscriber has a key; unknown topics are left out (RoundRobinAssignor)."""
+    assignment: Assignment = {s.member_id: {} for s in subscribers}
+    names = sorted({t for s in subscribers for t in s.topics if t in topics.counts})
+    circle = cycle(in_order(subscribers))
+    for name in names:
+        for partition in range(topics.counts[name]):
+            taker = next(s for s in circle if name in s.topics)
+            assignment[taker.member_id].setdefault(name, []).append(partition)
+    return assignment

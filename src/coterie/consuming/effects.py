@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coterie.consuming.fetching.position import Position
-from coterie.consuming.fetching.session import Wanted
+from coterie.consuming.fetching.requests import Wanted
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.fetch import FetchRequest
@@ -65,3 +65,8 @@ class LogTruncated:
 
 
 Effect = SendFetch | SendValidation | RefreshMetadata | PartitionFailed | LogTruncated
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpCoordinator:
+    """Find the group's coordinator, put it into the cluster's metadata, then call the machine's ``coordinator_looked_up``."""

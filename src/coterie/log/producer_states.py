@@ -1,6 +1,8 @@
-"""A log's state of idempotent producers: epoch and the last five batches of each (KIP-98, KIP-360).
+"""What a log knows of its producers: epoch and the last five batches of each idempotent one (KIP-98, KIP-360), and the
+transactions. A repeated batch returns its first offset; a gap in the sequence is refused.
 
-A repeated batch returns its first offset; a gap in the sequence is refused.
+Readers of committed records stop before the first transaction that is open, and leave out the records of those that were
+aborted (KIP-98), which are kept in Kafka's `.txnindex`.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from coterie.wire.primitives import WireError
 
 BATCHES_KEPT = 5
 UNVERIFIED_KEPT = 1_000
-SNAPSHOT_VERSION = 1
+_SNAPSHOT_VERSION = 1
 LAST_EPOCH = 2**15 - 1  # no epoch is after it, so that a marker may repeat it
 _MAX_SEQUENCE = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class SeenBatch:
+class _SeenBatch:
     """A batch that was appended: its sequence numbers, last offset, offset delta and timestamp (ms)."""
 
     first_sequence: int
@@ -45,7 +47,7 @@ class ProducerStateEntry:
     ``markers`` counts them since the log was opened."""
 
     epoch: int
-    batches: deque[SeenBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    batches: deque[_SeenBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
     last_timestamp: int = -1
     coordinator_epoch: int = -1
     markers: int = 0
@@ -57,7 +59,7 @@ class ProducerStateEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class LowestSequence:
+class _LowestSequence:
     """The lowest number of the batches of an epoch that came, of a producer of which none is in the log yet."""
 
     epoch: int
@@ -70,7 +72,7 @@ class Producers:
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerStateEntry] = {}
-        self.lowest: dict[int, LowestSequence] = {}
+        self.lowest: dict[int, _LowestSequence] = {}
 
     def note_unverified(self, header: BatchHeader) -> None:
         """Before the coordinator verifies the batch's transaction: where it fails for now, no later batch may come into
@@ -79,14 +81,14 @@ class Producers:
             return  # the numbers go on from its last batch
         known = self.lowest.pop(header.producer_id, None)
         if known is None or header.producer_epoch > known.epoch:
-            known = LowestSequence(header.producer_epoch, header.base_sequence)
+            known = _LowestSequence(header.producer_epoch, header.base_sequence)
         elif header.producer_epoch == known.epoch:
-            known = LowestSequence(known.epoch, min(known.sequence, header.base_sequence))
+            known = _LowestSequence(known.epoch, min(known.sequence, header.base_sequence))
         self.lowest[header.producer_id] = known
         if len(self.lowest) > UNVERIFIED_KEPT:
             del self.lowest[next(iter(self.lowest))]
 
-    def check(self, header: BatchHeader, *, must_begin: bool = False) -> SeenBatch | None:
+    def check(self, header: BatchHeader, *, must_begin: bool = False) -> _SeenBatch | None:
         """The earlier batch if this one is a duplicate, else None. ``must_begin``: a producer that is not known here has
         not written before. Raises Refusal for an old epoch or a gap."""
         producer = self.by_id.get(header.producer_id)
@@ -139,7 +141,7 @@ class Producers:
             self.lowest.pop(header.producer_id, None)
         producer.last_timestamp = header.max_timestamp
         producer.batches.append(
-            SeenBatch(
+            _SeenBatch(
                 header.base_sequence, header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp
             )
         )
@@ -177,7 +179,7 @@ class Producers:
         """Kafka's `.snapshot` file: each producer's last batch, and where its open transaction began."""
         entries = []
         for producer_id, p in sorted(self.by_id.items()):
-            last = p.batches[-1] if p.batches else SeenBatch(-1, -1, -1, 0, -1)
+            last = p.batches[-1] if p.batches else _SeenBatch(-1, -1, -1, 0, -1)
             first_offset = open_transactions.get(producer_id, -1)
             entries.append(
                 ProducerEntry(
@@ -192,14 +194,14 @@ class Producers:
                 )
             )
         body = ProducerSnapshot(entries).encode(1)
-        return struct.pack(">hI", SNAPSHOT_VERSION, google_crc32c.value(body)) + body
+        return struct.pack(">hI", _SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
     def load_snapshot(self, data: bytes, open_transactions: dict[int, int]) -> bool:
         """Restores the state from a snapshot and adds the first offsets of open transactions to ``open_transactions``; False
         for a damaged one, which is not used."""
         try:
             version, crc = struct.unpack_from(">hI", data)
-            if version != SNAPSHOT_VERSION or google_crc32c.value(data[6:]) != crc:
+            if version != _SNAPSHOT_VERSION or google_crc32c.value(data[6:]) != crc:
                 return False
             snapshot = ProducerSnapshot.decode(data, 1, 6)
         except (struct.error, WireError):
@@ -215,6 +217,77 @@ class Producers:
                 continue
             first = (entry.last_sequence - entry.offset_delta) & _MAX_SEQUENCE
             producer.batches.append(
-                SeenBatch(first, entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+                _SeenBatch(first, entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
             )
         return True
+
+
+_ENTRY = struct.Struct(">hqqqq")
+_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """Records of ``producer_id`` from ``first_offset`` up to its marker at ``last_offset`` do not count;
+    ``last_stable_offset``: what could be read when the marker came."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def encode(self) -> bytes:
+        return _ENTRY.pack(_VERSION, self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
+
+
+def decode_index(data: bytes) -> list[Aborted]:
+    """The whole entries of a `.txnindex` file; a torn one at the end is left out."""
+    whole = len(data) - len(data) % _ENTRY.size
+    return [Aborted(*fields[1:]) for fields in _ENTRY.iter_unpack(data[:whole])]
+
+
+class PartitionTransactions:
+    """The open and aborted transactions of one partition, updated with every batch that is appended or replayed."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, int] = {}  # producer id -> offset of its first record
+        self.aborted: list[Aborted] = []
+        # First offset and marker of each that ended above the high watermark.
+        self.unreplicated: list[tuple[int, int]] = []
+
+    def appended(self, header: BatchHeader) -> None:
+        if header.is_of_a_transaction and not header.is_control:
+            self.open.setdefault(header.producer_id, header.base_offset)
+
+    def ended(self, header: BatchHeader, committed: bool) -> Aborted | None:
+        """A marker was appended; the entry for the index, if it aborts something."""
+        first = self.open.pop(header.producer_id, None)
+        if first is None:
+            return None
+        self.unreplicated.append((first, header.last_offset))
+        if committed:
+            return None
+        stable = self.last_stable_offset(header.last_offset + 1)
+        entry = Aborted(header.producer_id, first, header.last_offset, stable)
+        self.aborted.append(entry)
+        return entry
+
+    def replicated(self, high_watermark: int) -> None:
+        """The high watermark has moved: transactions with their marker below it are decided for good."""
+        if self.unreplicated:
+            self.unreplicated = [ended for ended in self.unreplicated if ended[1] >= high_watermark]
+
+    def last_stable_offset(self, end_offset: int) -> int:
+        """Before it every transaction is decided for good, with a marker before ``end_offset``; at most ``end_offset``."""
+        stable = min(end_offset, *self.open.values()) if self.open else end_offset
+        if self.unreplicated:
+            stable = min([stable, *(first for first, marker in self.unreplicated if marker >= end_offset)])
+        return stable
+
+    def aborted_between(self, first: int, last: int) -> list[Aborted]:
+        """Aborted transactions with records from offset ``first`` up to, not including, ``last``."""
+        return [a for a in self.aborted if a.last_offset >= first and a.first_offset < last]
+
+    def forget_before(self, offset: int) -> None:
+        """Drops aborted transactions whose records are all below ``offset``: they are deleted."""
+        self.aborted = [a for a in self.aborted if a.last_offset >= offset]

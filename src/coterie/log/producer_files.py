@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import Finding, Report
-from coterie.log.producers.producers import Producers
-from coterie.log.producers.transactions import Aborted, PartitionTransactions, decode_index
+from coterie.log.checked_files import Finding, Report
+from coterie.log.filesystem import FileSystem
+from coterie.log.producer_states import Aborted, PartitionTransactions, Producers, decode_index
 from coterie.log.segments.segment import segment_name
 from coterie.log.segments.segment_loader import ClosedLog, checksum_of_aborted
 

@@ -1,18 +1,18 @@
 """The committed offsets of a group, from its coordinator (OffsetFetch): when the coordinator is looked up, what is requested
 again and when, how the lookup ends (Kafka's ConsumerCoordinator.fetchCommittedOffsets with its OffsetFetchResponseHandler, and
-CommitRequestManager for members of the consumer protocol).
+CommitRequestManager for members of the consumer protocol); and `OwnedOffsets`, what of them a member keeps.
 
 The offsets come from one response: where one partition fails by an error that may pass, all of them are requested again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.consuming.effects import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
@@ -218,3 +218,79 @@ def _first_error(
     failed = [(error_of(p.error_code), f"{tp.topic}-{tp.partition}") for tp, p in results.items() if p.error_code]
     lasting = [(code, where) for code, where in failed if not code.retriable]
     return next(iter(lasting + failed), (ErrorCode.NONE, ""))
+
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class OwnedOffsets:
+    """``positions`` and ``committed`` have the partitions whose committed offset was looked up; it is -1 where the group has
+    none. ``epochs``: the leader epoch of what is before each position, as looked up (KIP-320); -1 where it is unknown. A driver
+    that knows it keeps it as it reads on."""
+
+    positions: dict[Partition, int] = field(default_factory=dict)
+    committed: dict[Partition, int] = field(default_factory=dict)
+    epochs: dict[Partition, int] = field(default_factory=dict)
+    _owned: dict[Partition, None] = field(default_factory=dict)
+
+    def assigned(self, partitions: Iterable[Partition]) -> None:
+        """From now on these are owned; those kept keep their positions."""
+        self._owned = dict.fromkeys(partitions)
+        self._drop([tp for tp in self.positions if tp not in self._owned])
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        """These partitions are owned no more."""
+        dropped = list(partitions)
+        for tp in dropped:
+            self._owned.pop(tp, None)
+        self._drop(dropped)
+
+    def _drop(self, partitions: Iterable[Partition]) -> None:
+        for tp in partitions:
+            self.positions.pop(tp, None)
+            self.committed.pop(tp, None)
+            self.epochs.pop(tp, None)
+
+    def unknown(self) -> list[Partition]:
+        """The owned partitions whose committed offset is to be looked up."""
+        return [tp for tp in self._owned if tp not in self.positions]
+
+    def looked_up(self, committed: Mapping[Any, tuple[int, int, str]], starting: Mapping[Partition, int]) -> None:
+        """Reading begins at the committed offset, or at ``starting`` where that is -1. A partition that has a position by
+        now, or is not owned any more, is left alone. ``committed``: the offset with leader epoch and metadata."""
+        for tp, (offset, epoch, _) in committed.items():
+            if tp in self._owned and tp not in self.positions:
+                self.committed[tp] = offset
+                self.positions[tp], self.epochs[tp] = (offset, epoch) if offset >= 0 else (starting[tp], -1)
+
+    def cut(self, partition: Partition, offset: int, epoch: int) -> None:
+        """The log lost what was at the offset and behind it: reading goes on there, and so may the committed offset."""
+        self.positions[partition], self.epochs[partition] = offset, epoch
+        self.committed[partition] = min(offset, self.committed[partition])
+
+    def replaced(self, partition: Partition, offset: int) -> None:
+        """Another topic has the name now: reading begins at the offset, and the group has committed nothing of it."""
+        self.positions[partition], self.epochs[partition], self.committed[partition] = offset, -1, -1
+
+    def advance(self, count: Callable[[], int]) -> None:
+        """As many records more were read of each partition with a position."""
+        for tp in self.positions:
+            self.positions[tp] += count()
+
+    def to_commit(self, processed: Mapping[Partition, int], lost: Collection[Partition] = ()) -> dict[Partition, int]:
+        """Of what was processed, what may be committed: never an offset before the committed one, nor behind a position that
+        went back, never a partition that is not owned, or is lost to another member."""
+        return {
+            tp: offset
+            for tp, offset in processed.items()
+            if tp in self.positions and tp not in lost and self.committed[tp] < offset <= self.positions[tp]
+        }
+
+    def starts(self) -> dict[Partition, int]:
+        """The positions of partitions of which the group has committed nothing."""
+        return {tp: offset for tp, offset in self.positions.items() if self.committed[tp] < 0}
+
+    def commit_made(self, offsets: Mapping[Partition, int]) -> None:
+        """The group has committed these; of partitions given up meanwhile nothing is kept."""
+        self.committed.update({tp: offset for tp, offset in offsets.items() if tp in self.committed})

@@ -1,17 +1,56 @@
-"""A fetch session (KIP-227): the broker remembers what is wanted, so that each request names only what changed."""
+"""Fetch requests: a consumer's settings in them, and the session (KIP-227), in which the broker remembers what is wanted, so
+that each request names only what changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from coterie.machines.backoff import Backoff
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from coterie.wire.primitives import NULL_UUID
 
+
+@dataclass(frozen=True, slots=True)
+class FetchConfig:
+    """Kafka's fetch settings. ``incremental``: by fetch sessions (KIP-227). ``as_stored``: every batch is handed out, also
+    control batches and batches of aborted transactions. ``timeout_ms``: a partition that fails for longer is reported and
+    not fetched again. ``validates``: positions are validated after an election (KIP-320); ``has_reset_policy``: a position
+    that was cut off is reset to where the logs still agree, one that the log does not have by a look-up, else either is
+    reported with every poll. ``replica_max_age_ms``: for so long a replica that the leader names is read from (KIP-392)."""
+
+    min_bytes: int = 1
+    max_bytes: int = 52_428_800
+    max_wait_ms: int = 500
+    max_partition_bytes: int = 1_048_576
+    buffer_bytes: int = 13_107_200
+    committed_only: bool = False
+    check_crcs: bool = True
+    rack_id: str = ""
+    incremental: bool = True
+    as_stored: bool = False
+    backoff: Backoff = field(default_factory=Backoff)
+    timeout_ms: float = float("inf")
+    validates: bool = False
+    has_reset_policy: bool = True
+    replica_max_age_ms: float = 300_000
+
+    def request(self) -> FetchRequest:
+        """A Fetch without partitions yet."""
+        return FetchRequest(
+            max_wait_ms=self.max_wait_ms,
+            min_bytes=self.min_bytes,
+            max_bytes=self.max_bytes,
+            isolation_level=int(self.committed_only),
+            rack_id=self.rack_id,
+        )
+
+
 _MAX_EPOCH = 2**31 - 1
-NEW_SESSION_EPOCH = 0
-NO_SESSION_EPOCH = -1
+_NEW_SESSION_EPOCH = 0
+_NO_SESSION_EPOCH = -1
 _LOST = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -19,8 +58,7 @@ _LOST = frozenset(
     }
 )
 P = TypeVar("P", bound=tuple[str, int])  # a topic's name and a partition's index
-_FULL_FETCH = frozenset({NEW_SESSION_EPOCH, NO_SESSION_EPOCH})
-
+_FULL_FETCH = frozenset({_NEW_SESSION_EPOCH, _NO_SESSION_EPOCH})
 Wanted = tuple[int, int]  # the offset to read from, and the leader epoch that this client knows (-1: none)
 WantedByReplica = tuple[int, int, int]  # the same, and where the replica's log begins
 
@@ -32,7 +70,7 @@ class FetchSession:
     changes, or where a topic has another id."""
 
     def __init__(self, *, incremental: bool = True) -> None:
-        self._first_epoch = NEW_SESSION_EPOCH if incremental else NO_SESSION_EPOCH
+        self._first_epoch = _NEW_SESSION_EPOCH if incremental else _NO_SESSION_EPOCH
         self._id, self._epoch = 0, self._first_epoch
         self._known: dict[tuple[str, int], Wanted | WantedByReplica] = {}  # what the broker remembers
         self._topic_ids: dict[str, bytes] = {}
@@ -110,7 +148,7 @@ class FetchSession:
         """Makes the request the one that ends the session (FetchMetadata.FINAL_EPOCH); False where there is none."""
         if not self._id:
             return False
-        request.session_id, request.session_epoch = self._id, NO_SESSION_EPOCH
+        request.session_id, request.session_epoch = self._id, _NO_SESSION_EPOCH
         self.reset()
         self._id = 0
         return True

@@ -1,4 +1,5 @@
-"""Small files that are written as a whole, with a CRC-32C of their content: JSON, and plain lines.
+"""Defects of a data folder, as data: loading makes findings, a driver reports them. And its small files, which are written as a
+whole with a CRC-32C of their content: JSON, and plain lines.
 
 A file without a checksum, as an older coterie or Apache Kafka wrote it, is read unchecked.
 """
@@ -6,15 +7,46 @@ A file without a checksum, as an older coterie or Apache Kafka wrote it, is read
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
 
-from coterie.log.files.filesystem import FileSystem
-from coterie.log.files.findings import UnreadableFile
+from coterie.log.filesystem import FileSystem
 
 _CHECKSUM, _CONTENT = "crc32c", "content"
 _CHECKSUM_LINE = "#crc32c="
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``file`` relative to the data folder; ``position`` in bytes, None for the file as a whole; ``problem`` and ``action``
+    are clauses: what does not fit, and what loading did about it."""
+
+    file: str
+    position: int | None
+    problem: str
+    action: str
+
+    def __str__(self) -> str:
+        where = self.file if self.position is None else f"{self.file} at byte {self.position}"
+        return f"{where}: {self.problem}; {self.action}"
+
+
+Report = Callable[[Finding], None]
+
+
+def unreported(finding: Finding) -> None:
+    """A `Report` that drops its findings."""
+
+
+class UnreadableFile(ValueError):
+    """A file that cannot be rebuilt; the message has its name and the remedy."""
+
+    def __init__(self, file: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{file} cannot be read: {problem}; {remedy}")
+        self.file, self.problem, self.remedy = file, problem, remedy
 
 
 def to_json(content: Any) -> bytes:

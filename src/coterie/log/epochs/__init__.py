@@ -1,1 +1,0 @@
-"""The leader epochs of a log and of its batches."""

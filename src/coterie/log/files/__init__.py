@@ -1,1 +1,0 @@
-"""The files of a log's folder: the operations on them, small ones with a checksum, and the defects found in them."""

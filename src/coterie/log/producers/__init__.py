@@ -1,1 +1,0 @@
-"""What a log knows of its producers and their transactions, and the files of it."""
