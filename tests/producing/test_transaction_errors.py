@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION
-from coterie.producing.transactions.transactions import LookUpCoordinatorOf, SendTransactional
+from coterie.producing.transactions.requests import LookUpCoordinatorOf, SendTransactional
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest

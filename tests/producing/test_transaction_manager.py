@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.machines.cluster_metadata import TRANSACTION
-from coterie.producing.transactions.transactions import LookUpCoordinatorOf
+from coterie.producing.transactions.requests import LookUpCoordinatorOf
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest

@@ -9,8 +9,8 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION
+from coterie.producing.transactions.requests import LookUpCoordinatorOf, SendTransactional, TransactionCallEnded
 from coterie.producing.transactions.state import TransactionRemedy, remedy_of
-from coterie.producing.transactions.transactions import LookUpCoordinatorOf, SendTransactional, TransactionCallEnded
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -6,20 +6,20 @@ import pytest
 
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
-from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.requests import (
+    CommittingMember,
+    LookUpCoordinatorOf,
+    SendTransactional,
+    TransactionCallEnded,
+    TransactionEffect,
+)
 from coterie.producing.transactions.state import (
     LEGAL_SUCCESSORS,
     ProducerTransactionState,
     TransactionRemedy,
     remedy_of,
 )
-from coterie.producing.transactions.transactions import (
-    LookUpCoordinatorOf,
-    SendTransactional,
-    TransactionCallEnded,
-    TransactionEffect,
-    Transactions,
-)
+from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse

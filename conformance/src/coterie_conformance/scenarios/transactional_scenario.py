@@ -17,14 +17,14 @@ from __future__ import annotations
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.producing.batch import ABORTED, ProduceFailure, ProducerBatch, TopicPartition, is_unsent
-from coterie.producing.transactions.requests import CommittingMember
-from coterie.producing.transactions.transactions import (
+from coterie.producing.transactions.requests import (
+    CommittingMember,
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,
     TransactionEffect,
-    Transactions,
 )
+from coterie.producing.transactions.transactions import Transactions
 from coterie.producing.transactions.view import TransactionView
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

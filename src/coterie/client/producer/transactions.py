@@ -16,15 +16,15 @@ from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.producer.delivery import failure_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from coterie.producing.transactions.requests import CommittingMember
-from coterie.producing.transactions.state import ProducerTransactionState
-from coterie.producing.transactions.transactions import (
+from coterie.producing.transactions.requests import (
+    CommittingMember,
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,
     TransactionEffect,
-    Transactions,
 )
+from coterie.producing.transactions.state import ProducerTransactionState
+from coterie.producing.transactions.transactions import Transactions
 from coterie.producing.transactions.view import TransactionView
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest

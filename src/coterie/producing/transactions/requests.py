@@ -1,8 +1,10 @@
-"""The requests of a transactional producer (KIP-98, KIP-447), and the error that a response amounts to."""
+"""What a transactional producer requests of its driver: each effect is returned once, carried out, and reported back. The
+requests in them (KIP-98, KIP-447), and the error that a response amounts to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from coterie.wire import topic_names
@@ -82,3 +84,35 @@ def error_in(response: Message) -> ErrorCode:
     codes = [error_of(number) for number in numbers if number]
     decisive = [code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
     return decisive[0] if decisive else ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class SendTransactional:
+    """Send to that broker, in the version ``highest`` or an older one (None: any), then call `Transactions.responded` or
+    `Transactions.request_failed`."""
+
+    node_id: int
+    request: Message
+    highest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpCoordinatorOf:
+    """Find the coordinator of the transactional id or the group (``kind``), put it into the cluster's metadata, then call
+    `Transactions.coordinator_looked_up`."""
+
+    key: str
+    kind: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCallEnded:
+    """The result of a call, once for each; ``code`` NONE where it succeeded. ``is_refused``: the code is that of the state,
+    which an earlier failure left."""
+
+    token: int
+    code: ErrorCode
+    is_refused: bool = False
+
+
+TransactionEffect = SendTransactional | LookUpCoordinatorOf | TransactionCallEnded

@@ -21,7 +21,11 @@ from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadat
 from coterie.producing.accumulator import FOREVER_MS
 from coterie.producing.transactions.requests import (
     CommittingMember,
+    LookUpCoordinatorOf,
+    SendTransactional,
     TopicPartition,
+    TransactionCallEnded,
+    TransactionEffect,
     TransactionOffsets,
     add_partitions_request,
     error_in,
@@ -46,38 +50,6 @@ BUMPS_FROM = 2  # the transaction.version of transactions that end with a new ep
 _FIRST_ADD_PAUSE_MS = 20  # Kafka's ADD_PARTITIONS_RETRY_BACKOFF_MS: the transaction before is about to be complete
 _RETRIED = frozenset({TransactionRemedy.RETRY, TransactionRemedy.FIND_COORDINATOR})
 S = ProducerTransactionState
-
-
-@dataclass(frozen=True, slots=True)
-class SendTransactional:
-    """Send to that broker, in the version ``highest`` or an older one (None: any), then call `Transactions.responded` or
-    `Transactions.request_failed`."""
-
-    node_id: int
-    request: Message
-    highest: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LookUpCoordinatorOf:
-    """Find the coordinator of the transactional id or the group (``kind``), put it into the cluster's metadata, then call
-    `Transactions.coordinator_looked_up`."""
-
-    key: str
-    kind: int
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionCallEnded:
-    """The result of a call, once for each; ``code`` NONE where it succeeded. ``is_refused``: the code is that of the state,
-    which an earlier failure left."""
-
-    token: int
-    code: ErrorCode
-    is_refused: bool = False
-
-
-TransactionEffect = SendTransactional | LookUpCoordinatorOf | TransactionCallEnded
 
 
 @dataclass(slots=True)
