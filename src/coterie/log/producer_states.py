@@ -1,8 +1,8 @@
 """What a log knows of its producers: epoch and the last five batches of each idempotent one (KIP-98, KIP-360), and the
 transactions. A repeated batch returns its first offset; a gap in the sequence is refused.
 
-Readers of committed records stop before the first transaction that is open, and leave out the records of those that were
-aborted (KIP-98), which are kept in Kafka's `.txnindex`.
+Readers of committed records stop before the first transaction that is open, and leave out the records of aborted ones
+(KIP-98), which are kept in Kafka's `.txnindex`.
 """
 
 from __future__ import annotations
