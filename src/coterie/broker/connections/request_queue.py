@@ -130,7 +130,7 @@ class RequestQueue:
             head = read_head(frame, 4)
             self._client, self._body_at = frame[_REST_AT : head.body_at], head.body_at
             self.latest = Call(head.api_version, intern(head.client_id or ""), latest.connection)
-            route = find_route(head.api_key, head.api_version)
+            route = _find_route(head.api_key, head.api_version)
             if route is None:
                 raise CannotRespond(self._broker.unserved.add(self.latest, head.api_key))
         elif latest.api_version != route.version:
@@ -254,7 +254,7 @@ class RequestQueue:
         self.out = b""
 
 
-def find_route(api_key: int, version: int) -> Route | None:
+def _find_route(api_key: int, version: int) -> Route | None:
     """Makes a route and keeps it in ROUTES; None for an API or version that is not served."""
     key = _KEY.pack(api_key, version)
     route = ROUTES.get(key)

@@ -35,7 +35,7 @@ MODULES: Mapping[str, tuple[int, ...]] = {
     "administration.alter_configs": (33, 44),
     "administration.log_dirs": (34, 35),
     "security.delegation_tokens": (38, 39, 40, 41),
-    "administration.replicas": (43, 45, 46),
+    "administration.partitions": (43, 45, 46, 75),
     "administration.quotas": (48, 49),
     "security.scram": (50, 51),
     "administration.features": (57,),
@@ -45,7 +45,6 @@ MODULES: Mapping[str, tuple[int, ...]] = {
     "coordinators.streams_groups": (88, 89, 93),
     "coordinators.share_states": (83, 84, 85, 86, 87),
     "telemetry": (71, 72, 30001),
-    "administration.topic_partitions": (75,),
 }
 
 

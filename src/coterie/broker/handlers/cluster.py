@@ -1,14 +1,15 @@
-"""The cluster as clients see it: versions, brokers, topics, coordinators."""
+"""The cluster as clients see it: versions, brokers, topics, coordinators; and the leaders that Fetch and Produce name, with
+their addresses, to a client that knows another one (KIP-951)."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
-from coterie.broker.cluster.cluster_view import LiveBroker
-from coterie.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from coterie.broker.handlers.services import ClusterServices, Handler
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
+from coterie.broker.handlers.access.access import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from coterie.broker.handlers.services import ClusterServices, Handler, LeaderServices
 from coterie.broker.requests.calls import Call, Software
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, distinct, finish
@@ -18,6 +19,7 @@ from coterie.broker.storage.topic import (
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     NewPartitions,
+    Partition,
     Topic,
     is_legal_name,
 )
@@ -41,6 +43,8 @@ from coterie.wire.messages.groups.find_coordinator import (
     coordinators_response,
     keys_of,
 )
+from coterie.wire.messages.logs.fetch import PartitionData
+from coterie.wire.messages.logs.produce import LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse
 from coterie.wire.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -294,6 +298,30 @@ def handle_unregister_controller(
         return UnregisterControllerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     text = f"Controller ID {request.controller_id} is not currently registered."
     return UnregisterControllerResponse(error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED, error_message=text)
+
+
+def name_leaders(
+    broker: LeaderServices, call: Call, refused: Iterable[tuple[Partition, PartitionData | PartitionProduceResponse]]
+) -> list[NodeEndpoint]:
+    """Each refused partition gets its ``current_leader``; returns the addresses of the live ones."""
+    leader_ids = set[int]()
+    for partition, data in refused:
+        data.current_leader = _current_leader(broker.cluster, partition)
+        leader_ids.add(data.current_leader.leader_id)
+    if not leader_ids:
+        return []
+    brokers = broker.cluster.brokers(broker.address(call))
+    return [NodeEndpoint(b.broker_id, b.host, b.port, b.rack) for b in brokers if b.broker_id in leader_ids]
+
+
+def _current_leader(cluster: ClusterView, partition: Partition) -> LeaderIdAndEpoch:
+    """By the role of this broker's replica, which the controller gives before it announces the leader to all; without a
+    replica by what was announced (KafkaApis.getCurrentLeader)."""
+    role = None if partition.replica is None else partition.replica.role
+    if role is not None:
+        return LeaderIdAndEpoch(role.state.leader, role.state.leader_epoch)
+    described = cluster.described(partition)
+    return LeaderIdAndEpoch(described.leader_id, described.leader_epoch)
 
 
 HANDLERS: dict[int, Handler] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.broker.handlers.access.senders import from_brokers
+from coterie.broker.handlers.access.access import from_brokers
 from coterie.broker.handlers.services import ControlServices, Handler
 from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import Pending

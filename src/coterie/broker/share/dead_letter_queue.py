@@ -50,7 +50,7 @@ TIMEOUT_MS = 30_000
 ENABLE = "errors.deadletterqueue.group.enable"
 _CONFIGS = {ENABLE: "true", "message.timestamp.type": "CreateTime"}
 Responded = Callable[[ErrorCode], None]
-EVENT = "records_archived"
+_ARCHIVED = "records_archived"
 ClientId = Callable[[str], str]  # of a member; "" where it is not known
 _KINDS = {
     RecordCause.RELEASED: "deliveries_spent",
@@ -289,7 +289,7 @@ def buried_line(
 
 def _line(now_ms: int, group_id: str, kind: str, member_id: str, reason: str) -> JournalLine:
     causes = [{"kind": kind, "reason": reason}]
-    return JournalLine(now_ms, group_id, -1, EVENT, "", "", causes=causes, member=member_id or None)
+    return JournalLine(now_ms, group_id, -1, _ARCHIVED, "", "", causes=causes, member=member_id or None)
 
 
 def _text(source: tuple[str, int], ended: Ended | DeadRecords, client_id: ClientId, end: str) -> str:

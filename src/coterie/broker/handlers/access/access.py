@@ -1,22 +1,31 @@
-"""What one client may do (Kafka's AuthHelper): the authorizer's rulings for the principal and address of a connection."""
+"""What one client may do (Kafka's AuthHelper): the authorizer's rulings for the principal and address of a connection. Without
+an authorizer a client may do everything, but for requests between brokers, which in a cluster only brokers may send
+(`cluster/registered_senders`).
+
+A response holds what a client may do (KIP-430) as a bit field, bit n for the operation of code n
+(org.apache.kafka.common.acl.AclOperation); it stays at the smallest int32 where the request does not name it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 from coterie.authorizer.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, AclResourceType
 from coterie.broker.clients.acls import Acls, Denial
 from coterie.broker.clients.clients import Clients
-from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.handlers.services import ControlServices, Handler, Services
 from coterie.broker.process.scheduling import Clock
-from coterie.broker.requests.calls import Call, ClientConnection
+from coterie.broker.requests.calls import Call, CannotRespond, ClientConnection
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.wire.declaration import Message
 
 Result = Message | Pending | None
 T = TypeVar("T")
+NOT_REQUESTED = -(2**31)
+_Handle = Callable[[Any, Any, Call], Message | Pending]
 
 
 class Access:
@@ -117,3 +126,36 @@ class CheckedRequest:
         if isinstance(result, Pending):
             return result.then(changed)
         return None if result is None else changed(result)
+
+
+def _operation_bits(resource_type: AclResourceType) -> int:
+    return sum(1 << operation for operation in OPERATIONS_OF[resource_type])
+
+
+CLUSTER_OPERATIONS = _operation_bits(AclResourceType.CLUSTER)
+
+TOPIC_OPERATIONS = _operation_bits(AclResourceType.TOPIC)
+
+GROUP_OPERATIONS = _operation_bits(AclResourceType.GROUP)
+
+
+def from_brokers(handle: _Handle) -> _Handle:
+    """The handler behind the check. A stranger's connection is closed, as for an API that is not served."""
+
+    @wraps(handle)
+    def checked(broker: ControlServices, request: Any, call: Call) -> Message | Pending:
+        senders, address = None if broker.member is None else broker.member.senders, call.connection.host.lstrip("/")
+        if senders is None or senders.knows(address):
+            return handle(broker, request, call)
+        pending = Pending()
+
+        def decided(is_admitted: bool) -> None:
+            if is_admitted:
+                pending.respond_with(handle(broker, request, call))
+            else:
+                pending.fail(CannotRespond(f"{type(request).__name__} from an address that is no broker's"))
+
+        senders.decide(address, decided)
+        return pending
+
+    return checked

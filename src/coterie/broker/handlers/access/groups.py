@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation, AclResourceType
-from coterie.broker.handlers.access.access import Access, CheckedRequest, Result, divided
+from coterie.broker.handlers.access.access import NOT_REQUESTED, Access, CheckedRequest, Result, divided
 from coterie.broker.handlers.access.refusals import refused
-from coterie.broker.handlers.authorized_operations import NOT_REQUESTED
-from coterie.broker.handlers.coordinators.checked_topics import after_refused
 from coterie.broker.handlers.coordinators.consumer_groups import is_enabled
+from coterie.broker.handlers.coordinators.offsets import after_refused
 from coterie.broker.handlers.coordinators.streams_groups import is_streams_enabled, topics_of_topology
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode

@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation, AclResourceType
-from coterie.broker.handlers.access.access import Access, CheckedRequest, Result
-from coterie.broker.handlers.authorized_operations import NOT_REQUESTED
+from coterie.broker.handlers.access.access import NOT_REQUESTED, Access, CheckedRequest, Result
 from coterie.broker.storage.topic import INTERNAL_TOPICS
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.topics.create_partitions import CreatePartitionsTopicResult

@@ -6,8 +6,7 @@ from collections.abc import Generator
 from functools import partial
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import access_of
-from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
+from coterie.broker.handlers.access.access import GROUP_OPERATIONS, access_of
 from coterie.broker.handlers.coordinators.groups import hand_over
 from coterie.broker.handlers.services import GroupServices, Handler
 from coterie.broker.requests.calls import Call

@@ -7,8 +7,8 @@ from collections.abc import Generator
 
 from coterie.broker.groups.explanation import explained, unserved
 from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
-from coterie.broker.handlers.coordinators.share_deletion import delete_share_group
+from coterie.broker.handlers.access.access import GROUP_OPERATIONS
+from coterie.broker.handlers.coordinators.share_states import delete_share_group
 from coterie.broker.handlers.services import DeletionServices, GroupServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import CheckAppend, Pending

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
+from coterie.broker.handlers.access.access import GROUP_OPERATIONS
 from coterie.broker.handlers.coordinators.groups import hand_over
-from coterie.broker.handlers.coordinators.share_deletion import after, states_request
+from coterie.broker.handlers.coordinators.share_states import after, states_request
 from coterie.broker.handlers.services import Handler, ShareServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending

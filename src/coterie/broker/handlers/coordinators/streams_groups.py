@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import access_of
+from coterie.broker.handlers.access.access import GROUP_OPERATIONS, access_of
 from coterie.broker.handlers.administration.topics import create_topics_of_broker
-from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.handlers.coordinators.groups import hand_over
 from coterie.broker.handlers.services import Handler, StreamsServices
 from coterie.broker.requests.calls import Call

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.broker.handlers.coordinators.checked_topics import after_refused, checked_topics
 from coterie.broker.handlers.coordinators.groups import hand_over
+from coterie.broker.handlers.coordinators.offsets import after_refused, checked_topics
 from coterie.broker.handlers.services import Handler, TransactionServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import CheckAppend, Pending

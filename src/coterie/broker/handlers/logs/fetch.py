@@ -9,9 +9,8 @@ from time import monotonic as time_s
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
-from coterie.broker.handlers.access.access import Access, access_of
-from coterie.broker.handlers.access.senders import from_brokers
-from coterie.broker.handlers.logs.current_leaders import name_leaders
+from coterie.broker.handlers.access.access import Access, access_of, from_brokers
+from coterie.broker.handlers.cluster import name_leaders
 from coterie.broker.handlers.logs.waiting_tail import WaitingTail, check_leader
 from coterie.broker.handlers.services import FetchServices, Handler
 from coterie.broker.requests.calls import Call

@@ -1,21 +1,23 @@
-"""Produce: records of a client to the log, and the response once what it waits for is done."""
+"""Produce: records of a client to the log, and the response once what it waits for is done: fsyncs, and with acks=all the
+replicas in sync (Kafka's DelayedProduce)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from coterie.broker.handlers.logs.current_leaders import name_leaders
-from coterie.broker.handlers.logs.produce_wait import ProduceWait
+from coterie.broker.handlers.cluster import name_leaders
 from coterie.broker.handlers.services import Handler, RecordServices
+from coterie.broker.process.scheduling import Scheduler, Timer
 from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.broker.requests.turns import Work
+from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import AppendToken
-from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
+from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition, code_of
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_V2_FROM
 from coterie.log.aside import Aside, resumable
@@ -23,6 +25,7 @@ from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
+from coterie.replication.states import ReplicaError
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
@@ -147,7 +150,7 @@ class _Produce:
     request: ProduceRequest
     call: Call
     checks: Checks
-    wait: ProduceWait | None = None
+    wait: _ProduceWait | None = None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData, aside: Aside) -> PartitionProduceResponse:
         """Appends the one batch of a partition."""
@@ -200,9 +203,9 @@ class _Produce:
         self.broker.replica_effects.appended(partition, effects)
         return response
 
-    def _waiting(self) -> ProduceWait:
+    def _waiting(self) -> _ProduceWait:
         if self.wait is None:
-            self.wait = ProduceWait()
+            self.wait = _ProduceWait()
         return self.wait
 
     def _checked(
@@ -247,6 +250,69 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
     if log is not None and refusal.code not in _WITHOUT_START_OFFSET:
         response.log_start_offset = log.log_start_offset
     return response
+
+
+class _ProduceWait:
+    """Collects what one request waits for while it is carried out; `begin` then gives the response that comes later."""
+
+    def __init__(self) -> None:
+        self.to_sync: list[PartitionLog] = []
+        self._unacknowledged: dict[AppendToken, PartitionProduceResponse] = {}
+        self._unsynced = 0
+        self._response: ProduceResponse | None = None
+        self._pending = Pending()
+        self._complete: Callable[[ProduceResponse], ProduceResponse]
+        self._timer: Timer | None = None
+
+    def expect(self, token: AppendToken, response: PartitionProduceResponse) -> None:
+        """The replicas in sync are to have the append that has that response."""
+        self._unacknowledged[token] = response
+        token.decided = partial(self._acknowledged, token)
+
+    def begin(
+        self,
+        response: ProduceResponse,
+        flusher: Flusher,
+        scheduler: Scheduler,
+        timeout_ms: int,
+        complete: Callable[[ProduceResponse], ProduceResponse],
+    ) -> Pending:
+        """The response, once all is there, passed through ``complete``; appends that are not acknowledged by then are
+        REQUEST_TIMED_OUT."""
+        self._response, self._unsynced, self._complete = response, len(self.to_sync), complete
+        if self._unacknowledged:
+            self._timer = scheduler.call_later(max(timeout_ms, 0) / 1000, self._time_out)
+            self._pending.cancel = self._timer.cancel
+        for log in self.to_sync:
+            flusher.after_sync(log, self._synced)
+        self._respond_if_done()
+        return self._pending
+
+    def _synced(self) -> None:
+        self._unsynced -= 1
+        self._respond_if_done()
+
+    def _acknowledged(self, token: AppendToken, error: ReplicaError | None) -> None:
+        response = self._unacknowledged.pop(token)
+        if error is not None:
+            response.error_code = code_of(error)
+        self._respond_if_done()
+
+    def _time_out(self) -> None:
+        for token, response in self._unacknowledged.items():
+            token.decided = None
+            response.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._unacknowledged.clear()
+        self._respond_if_done()
+
+    def _respond_if_done(self) -> None:
+        """Not before `begin`, and once: an append may be decided at once, and a sync that is not needed as well."""
+        if self._response is None or self._pending.response is not None:
+            return
+        if not self._unsynced and not self._unacknowledged:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._pending.respond(self._complete(self._response))
 
 
 HANDLERS: dict[int, Handler] = {0: handle_produce}
