@@ -15,7 +15,7 @@ from coterie.controller.elected.session import Candidate, Moved, OfficeSession
 from coterie.controller.elected.topics import TopicChanges
 from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.machine import ControllerMachine
-from coterie.controller.registration import registration_of
+from coterie.controller.nodes import registration_of
 from coterie.controller.requests import Registered, RequestBatch
 from coterie.machines.script import Steps, Wait
 from coterie.replication.states import PartitionState, TopicPartition

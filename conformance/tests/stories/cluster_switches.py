@@ -13,7 +13,7 @@ from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, respond
 from coterie.broker.groups.unreplicated import UnreplicatedAssignments
-from coterie.broker.handlers.logs import fetch
+from coterie.broker.handlers.logs import running_fetch
 from coterie.broker.storage.topic import Partition
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.transaction_verification import PartOfTransaction, TransactionVerification
@@ -464,7 +464,7 @@ def readers_get_what_is_not_replicated(patch: Patch) -> None:
     def read(log: PartitionLog, offset: int, limit: int, *, at_least_one: bool) -> bytes:
         return log.read(offset, limit, at_least_one=at_least_one)
 
-    patch.setattr(fetch, "read_visible", read)
+    patch.setattr(running_fetch, "read_visible", read)
 
 
 def a_lost_response_is_an_acknowledgement(patch: Patch) -> None:
@@ -534,7 +534,7 @@ def readers_get_open_transactions(patch: Patch) -> None:
     def read(log: PartitionLog, offset: int, limit: int, *, at_least_one: bool) -> tuple[bytes, list[Aborted]]:
         return read_visible(log, offset, limit, at_least_one=at_least_one), []
 
-    patch.setattr(fetch, "read_committed", read)
+    patch.setattr(running_fetch, "read_committed", read)
 
 
 def a_consumer_delivers_aborted_records(patch: Patch) -> None:

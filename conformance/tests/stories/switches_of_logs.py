@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.broker.handlers.logs import fetch
+from coterie.broker.handlers.logs import running_fetch
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.topic import Partition
 from coterie.broker.storage.topics import Topics
@@ -57,7 +57,7 @@ def aborted_transactions_are_not_listed(patch: Patch) -> None:
     def read(log: PartitionLog, offset: int, size: int, *, at_least_one: bool) -> tuple[bytes, list[Aborted]]:
         return read_committed(log, offset, size, at_least_one=at_least_one)[0], []
 
-    patch.setattr(fetch, "read_committed", read)
+    patch.setattr(running_fetch, "read_committed", read)
 
 
 def deleted_records_come_back(patch: Patch) -> None:

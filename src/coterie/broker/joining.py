@@ -15,8 +15,7 @@ from coterie.broker.cluster.entity_settings import ClientEntities, EntitySetting
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.peers.connection import Address, Dial, open_stream
-from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.cluster.peers.connections import Address, Dial, PeerRequests, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.topic_changes import TopicAdministration, ZooKeeperTopics
 from coterie.broker.cluster.zookeeper.session import OpenSession

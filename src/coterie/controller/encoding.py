@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from coterie.controller.registration import BrokerEndpoint, BrokerRegistration, registration_of
+from coterie.controller.nodes import BrokerEndpoint, BrokerRegistration, registration_of
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.replication.states import NO_EPOCH, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.declaration import Message

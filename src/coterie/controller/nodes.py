@@ -1,4 +1,5 @@
-"""Kafka 2.6's nodes of a cluster in ZooKeeper (ZkData): where they are and what they hold.
+"""Kafka 2.6's nodes of a cluster in ZooKeeper (ZkData): where they are and what they hold. A broker's node is read in any
+version.
 
 /controller                    ephemeral   {"version":1,"brokerid":1,"timestamp":"ms"}
 /controller_epoch              persistent  in digits
@@ -22,11 +23,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.registration import PLAINTEXT
 from coterie.replication.states import PartitionState, TopicPartition
+from coterie.text.addresses import parse_address
 from coterie.zookeeper.operations import Corrupt, Create, Znode
 
 CLUSTER_ID = "/cluster/id"
@@ -49,6 +51,7 @@ IPS_KIND = "ips"
 FEATURES_KIND = "features"
 CLIENT_KINDS = (USERS_KIND, CLIENTS_KIND, IPS_KIND)  # with quotas, and the credentials of users
 DEFAULT_ENTITY = "<default>"  # of all brokers
+PLAINTEXT = "PLAINTEXT"
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -94,6 +97,57 @@ def broker(
         "version": 4,
     }
     return _json(node if rack is None else {**node, "rack": rack})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEndpoint:
+    """A listener; ``security_protocol`` as Kafka names it: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."""
+
+    host: str
+    port: int
+    listener: str = PLAINTEXT
+    security_protocol: str = PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """A broker's node read: where it listens, one endpoint at least, and its rack."""
+
+    endpoints: tuple[BrokerEndpoint, ...]
+    rack: str | None = None
+
+    def has_protocol(self, protocol: str) -> bool:
+        """Whether it has a listener of that protocol."""
+        return any(e.security_protocol == protocol for e in self.endpoints)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """As `address_by` PLAINTEXT."""
+        return self.address_by(PLAINTEXT)
+
+    def address_by(self, protocol: str) -> tuple[str, int]:
+        """The address of the broker's first listener of that protocol, or of its first."""
+        reached = next((e for e in self.endpoints if e.security_protocol == protocol), self.endpoints[0])
+        return reached.host, reached.port
+
+
+def registration_of(text: str) -> BrokerRegistration:
+    """Of a broker's node of any version. Raises Corrupt."""
+    try:
+        node = json.loads(text)
+        protocols = node.get("listener_security_protocol_map", {})
+        endpoints = tuple(_endpoint(str(one), protocols) for one in node.get("endpoints", ()))
+        if not endpoints:  # version 1
+            endpoints = (BrokerEndpoint(str(node["host"]), int(node["port"])),)
+        rack = node.get("rack")
+        return BrokerRegistration(endpoints, None if rack is None else str(rack))
+    except _MALFORMED as error:
+        raise Corrupt(f"a broker's node holds {text[:200]!r}") from error
+
+
+def _endpoint(text: str, protocols: dict[str, str]) -> BrokerEndpoint:
+    listener, _, address = text.partition("://")
+    return BrokerEndpoint(*parse_address(address), listener, str(protocols.get(listener, listener)))
 
 
 def topic(replicas: Mapping[int, Iterable[int]], topic_id: bytes | None = None) -> str:

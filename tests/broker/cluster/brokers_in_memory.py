@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from coterie.broker.cluster.peers.connection import PeerConnection
+from coterie.broker.cluster.peers.connections import PeerConnection
 from coterie.broker.storage.checkpoints import HIGH_WATERMARKS
 from coterie.client.producer.producer import Producer
 from coterie.log.filesystem import MemoryFileSystem

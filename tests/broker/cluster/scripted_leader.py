@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.peers.connection import Address
+from coterie.broker.cluster.peers.connections import Address
 from coterie.broker.cluster.replicas import replica_fetcher
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers

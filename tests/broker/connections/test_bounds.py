@@ -19,7 +19,6 @@ from coterie.broker.connections import accepted_connection, open_connections
 from coterie.broker.connections.accepted_connection import SMALL_REQUEST_BYTES, AcceptedConnection
 from coterie.broker.connections.listener_tls import ListenerTls
 from coterie.broker.connections.tls_connection import TlsConnection
-from coterie.broker.groups import deadline_timer
 from coterie.broker.handlers.services import Services
 from coterie.broker.process.loggers import LINES_PER_SECOND, LogLines
 from coterie.broker.requests.memory import RequestMemory
@@ -395,7 +394,7 @@ async def test_metadata_that_cannot_be_stored_is_refused_at_once(caplog: pytest.
 
 
 async def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline_timer, "MAX_TURN_S", 0.0)
+    monkeypatch.setattr("coterie.broker.groups.hosted_shard.MAX_TURN_S", 0.0)
     async with running() as at:
         client, ids = await at.connect(), 50
         join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])

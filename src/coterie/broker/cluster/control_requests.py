@@ -9,7 +9,7 @@ from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.requests.pending import Pending
 from coterie.controller import encoding
-from coterie.controller.registration import PLAINTEXT
+from coterie.controller.nodes import PLAINTEXT
 from coterie.controller.requests import ShutdownAllowed
 from coterie.replication.states import LEADER_DURING_DELETE, ReplicaRefusal, TopicPartition
 from coterie.wire.declaration import Message

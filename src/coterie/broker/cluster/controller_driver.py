@@ -12,7 +12,7 @@ from typing import Any
 from coterie.authorizer.acls import Acl
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.channels import ControllerChannels
-from coterie.broker.cluster.peers.connection import Address, Dial, open_stream
+from coterie.broker.cluster.peers.connections import Address, Dial, open_stream
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession, ScriptTask
 from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.controller import nodes
@@ -38,8 +38,8 @@ from coterie.controller.commands import (
 from coterie.controller.elected.view import ControllerConfig
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
+from coterie.controller.nodes import registration_of
 from coterie.controller.producer_id_blocks import BlockRefused, ProducerIdBlocks, ProducerIdsExhausted
-from coterie.controller.registration import registration_of
 from coterie.controller.requests import (
     ControlRequest,
     InOffice,

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, Dial, PeerConnection, open_stream
+from coterie.broker.cluster.peers.connections import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.broker.groups.journal_writer import BATCH_BYTES, JournalRecord, record_bytes
 from coterie.broker.storage.topic import JOURNAL_CLIENT_ID
 from coterie.coordinator.journal.line import TOPIC

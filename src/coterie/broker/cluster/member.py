@@ -12,7 +12,7 @@ from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_commands import ControllerCommands
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.journal_sender import JournalSender
-from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, Dial, PeerConnection, open_stream
+from coterie.broker.cluster.peers.connections import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.broker.cluster.registered_senders import RegisteredSenders
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection
 
 from coterie.authorizer.authorizer import covers
-from coterie.controller.registration import registration_of
+from coterie.controller.nodes import registration_of
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Corrupt, List, Operation, Read, Znode, ZooKeeperError
 

@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from coterie.broker.groups.deadline_timer import DeadlineTimer
-from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, respond
+from coterie.broker.groups.hosted_shard import DeadlineTimer, GroupReplication, HostedShard, respond
 from coterie.broker.groups.journal_writer import JournalWriter, moved_lines
 from coterie.broker.groups.lost_commits import log_losses
 from coterie.broker.groups.shard_hosting import OpenTransactions, ShardHosting

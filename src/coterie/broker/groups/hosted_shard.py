@@ -1,20 +1,25 @@
-"""A shard of the group coordinator on the partition of `__consumer_offsets` that hosts it."""
+"""A shard of the group coordinator on the partition of `__consumer_offsets` that hosts it, and one timer for the deadlines of
+all."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
 from coterie.broker.groups.journal_writer import CoordinatorElection
 from coterie.broker.groups.lost_commits import Loss, losses_of
 from coterie.broker.groups.unreplicated import UnreplicatedAssignments, UnreplicatedOffsets
-from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
+from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Reply
 from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -26,6 +31,7 @@ from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
 
 logger = logging.getLogger(__name__)
+
 
 # What a member receives for an append that failed, as Kafka's GroupMetadataManager.
 _STORE_ERRORS = {
@@ -190,3 +196,59 @@ class HostedShard:
             self.assignments.written()
         self.unreplicated_offsets.began(waiting, decisions)
         self._replication.effects.appended(self.partition, effects)
+
+
+class DeadlineTimer:
+    """Expires the deadlines of the shards in ``hosted``, a list that may grow: ``expire`` carries each command out."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        hosted: Sequence[HostedShard],
+        expire: Callable[[HostedShard, Command], None],
+    ) -> None:
+        self._scheduler, self._clock = scheduler, clock
+        self._hosted, self._expire = hosted, expire
+        self._timer: Timer | None = None
+        self._due_ms = 0
+
+    def arm(self, hosted: HostedShard) -> None:
+        """Sets the timer where this shard's next deadline comes before the one that it is set for."""
+        due_ms = hosted.shard.next_deadline_ms()
+        if due_ms is None or (self._timer is not None and self._due_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due_ms = due_ms
+        delay_ms = max(due_ms - self._clock.now_ms(), 0) + 1
+        self._timer = self._scheduler.call_later(delay_ms / 1000, self.fire)
+
+    def fire(self) -> None:
+        """Expires deadlines for at most one turn; the next timer expires the others."""
+        self._expire_until(self._scheduler.time() + MAX_TURN_S)
+
+    def expire_all(self) -> None:
+        """Expires every deadline that is due, however long that takes."""
+        self.stop()
+        self._expire_until(math.inf)
+
+    def stop(self) -> None:
+        """Cancels the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expire_until(self, ends_s: float) -> None:
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        for hosted in self._hosted:
+            due_ms = hosted.shard.next_deadline_ms()
+            if not hosted.loaded or due_ms is None or due_ms > now_ms:
+                continue
+            with closing(hosted.shard.expired(now_ms)) as commands:
+                for command in commands:
+                    self._expire(hosted, command)
+                    if self._scheduler.time() > ends_s:
+                        break
+        for hosted in self._hosted:
+            self.arm(hosted)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.cluster.peers.connections import PeerRequests
 from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.groups import ShareGroupSettings

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.cluster.peers.connections import PeerRequests
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.state import TopicPartition

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.cluster.peers.connections import PeerRequests
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.share_state.share_coordinator import Responded, ShareCoordinator
 from coterie.broker.share_state.state_requests import STATE_REQUESTS, part_of, refused_row, response_to, rows_of

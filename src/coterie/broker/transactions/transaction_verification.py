@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.cluster.peers.connections import PeerRequests
 from coterie.broker.storage.topic import TRANSACTIONS_TOPIC
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator

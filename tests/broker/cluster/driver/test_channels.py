@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.cluster.peers.channels import ControllerChannels
-from coterie.broker.cluster.peers.connection import Address, PeerStream
+from coterie.broker.cluster.peers.connections import Address, PeerStream
 from coterie.broker.cluster.peers.secured import SecuredDial
 from coterie.client.security import Security
 from coterie.controller.requests import ControlRequest, LeaderAndIsr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.broker.cluster.peers.connection import M, PeerConnection
+from coterie.broker.cluster.peers.connections import M, PeerConnection
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.topics.alter_partition_reassignments import (

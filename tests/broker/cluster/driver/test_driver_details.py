@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from coterie.broker.cluster.peers.connection import PeerConnection
+from coterie.broker.cluster.peers.connections import PeerConnection
 from coterie.broker.cluster.zookeeper.session import ClusterSession, ScriptTask, SessionEvents
 from coterie.controller import encoding
 from coterie.controller.requests import LeaderAndIsr

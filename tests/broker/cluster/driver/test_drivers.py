@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.broker.cluster.peers.connection import PeerConnection
+from coterie.broker.cluster.peers.connections import PeerConnection
 from coterie.replication.states import ReplicaError, ReplicaRefusal
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse

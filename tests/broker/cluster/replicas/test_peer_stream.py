@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from coterie.broker.cluster.peers.connection import MAX_RESPONSE_BYTES, PeerStream, open_stream
+from coterie.broker.cluster.peers.connections import MAX_RESPONSE_BYTES, PeerStream, open_stream
 from coterie.simulation import Simulation
 from coterie.wire.primitives import WireError
 

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, Dial, PeerConnection, open_stream
+from coterie.broker.cluster.peers.connections import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.controller import encoding
 from coterie.controller.requests import ControlRequest
 from coterie.wire.declaration import Message

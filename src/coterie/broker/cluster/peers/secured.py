@@ -7,7 +7,7 @@ import logging
 import ssl
 
 from coterie.authentication.sasl import HASHES
-from coterie.broker.cluster.peers.connection import Dial, PeerStream, open_stream
+from coterie.broker.cluster.peers.connections import Dial, PeerStream, open_stream
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.listeners import PLAINTEXT, Listener, client_listeners
 from coterie.client.connection.handshake import Handshake
