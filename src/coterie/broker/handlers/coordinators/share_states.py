@@ -22,17 +22,49 @@ from coterie.wire.messages.share.delete_share_group_state import (
     DeletedStateTopic,
     DeleteShareGroupStateRequest,
 )
+from coterie.wire.messages.share.initialize_share_group_state import InitializeShareGroupStateRequest
+from coterie.wire.messages.share.read_share_group_state import ReadShareGroupStateRequest
+from coterie.wire.messages.share.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from coterie.wire.messages.share.write_share_group_state import WriteShareGroupStateRequest
 
 
-def handle_state_request(broker: ShareServices, request: Message, call: Call) -> Message | Pending:
-    """The share coordinator initializes, reads, writes, deletes or summarizes states."""
-
+def _submit(broker: ShareServices, request: Message) -> Message | Pending:
     def work() -> Work:
         pending = Pending()
         yield from broker.share_coordinator.submitting(request, pending.respond)
         return pending
 
     return broker.turns.run(work())
+
+
+def handle_initialize_share_group_state(
+    broker: ShareServices, request: InitializeShareGroupStateRequest, call: Call
+) -> Message | Pending:
+    return _submit(broker, request)
+
+
+def handle_read_share_group_state(
+    broker: ShareServices, request: ReadShareGroupStateRequest, call: Call
+) -> Message | Pending:
+    return _submit(broker, request)
+
+
+def handle_write_share_group_state(
+    broker: ShareServices, request: WriteShareGroupStateRequest, call: Call
+) -> Message | Pending:
+    return _submit(broker, request)
+
+
+def handle_delete_share_group_state(
+    broker: ShareServices, request: DeleteShareGroupStateRequest, call: Call
+) -> Message | Pending:
+    return _submit(broker, request)
+
+
+def handle_read_share_group_state_summary(
+    broker: ShareServices, request: ReadShareGroupStateSummaryRequest, call: Call
+) -> Message | Pending:
+    return _submit(broker, request)
 
 
 def after(first: Pending, then: Callable[[Any, Pending], None]) -> Pending:
@@ -100,4 +132,10 @@ def _submitted(groups: GroupCoordinator, command: Command) -> Pending:
     return pending
 
 
-HANDLERS: dict[int, Handler] = dict.fromkeys(range(83, 88), handle_state_request)
+HANDLERS: dict[int, Handler] = {
+    83: handle_initialize_share_group_state,
+    84: handle_read_share_group_state,
+    85: handle_write_share_group_state,
+    86: handle_delete_share_group_state,
+    87: handle_read_share_group_state_summary,
+}
