@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coterie.client.lint.health_rules import HEALTH_RULES
-from coterie.coordinator.journal.evidence import EVIDENCE
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
+from coterie.coordinator.journal.patterns import EVIDENCE
 from coterie.observer.machine.rules import RULES
 from coterie.pipeline.history.tables import COLUMNS, FLEET_COLUMNS, FLEET_TABLES, OWN_COLUMNS, TABLES, HistoryTable
 from reference_pages.markdown import code, sentence, table, text

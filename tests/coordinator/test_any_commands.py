@@ -14,8 +14,8 @@ import pytest
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup, RegexesResolved
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import MigrationPolicy
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group

@@ -42,9 +42,7 @@ MUTATORS = {"append", "extend", "insert", "remove", "clear", "pop", "popitem", "
 # What else has fields of such names: the lines of the journal. And the heap's own mark on what it has an entry for.
 OF_THE_JOURNAL = {
     "journal/lines.py",
-    "journal/consumer_lines.py",
-    "journal/share_lines.py",
-    "journal/streams_lines.py",
+    "journal/modern_lines.py",
     "journal/journal_timeline.py",
 }
 OF_THE_HEAP = ("deadlines.py", "queued_ms")

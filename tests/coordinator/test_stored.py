@@ -11,13 +11,12 @@ import pytest
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import empty_group_stored, group_stored
+from coterie.coordinator.classic.sync import empty_group_stored, group_stored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard
-from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase
+from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase, subscribed_topics
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.stored_records.stored import StoredRecord, from_record, record_text, to_record
-from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import owners_of
 from coterie.observer.group_descriptions import share_group, streams_group
 from coterie.observer.machine.sights import Described
 from coterie.web.group_memory import kind_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from coterie.assignors.blobs import encode_subscription
+from coterie.coordinator.journal.generations import stored_change
 from coterie.coordinator.journal.line import CAUSES, EVENTS
-from coterie.coordinator.journal.stored_changes import stored_change
 from coterie.observer.machine.rules import DEPARTURE_RULES, RULES
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie_conformance.scenarios.observer_scenario import SightedGroup

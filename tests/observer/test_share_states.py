@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from coterie.client import ShareConsumer
-from coterie.coordinator.share_state.state import ShareState
-from coterie.coordinator.share_state.state_batches import DeliveryBatch
+from coterie.coordinator.share_state.state import DeliveryBatch, ShareState
 from coterie.observer.internal_topics import redelivered
 from coterie.observer.lags import GroupLag, GroupLags
 from coterie.observer.machine import sights

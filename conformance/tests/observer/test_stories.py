@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.line import CAUSES, JournalLine
+from coterie.coordinator.journal.patterns import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.observer.machine.rules import RULES
 from coterie_conformance.observer.stories import OF_CONSUMERS, OF_SHARES_AND_STREAMS, THIRTY, CauseStory
 from coterie_conformance.observer.story_cluster import StoryCluster, StoryVerdict, is_named

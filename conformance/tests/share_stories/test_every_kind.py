@@ -9,7 +9,6 @@ import pytest
 
 from conformance.tests.share_stories.test_share_stories import forget_acceptances
 from coterie.coordinator.offsets import fetch
-from coterie.coordinator.streams import reconcile
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchResponsePartition
 from coterie_conformance.share_stories import every_kind
 from coterie_conformance.share_stories.every_kind import run_kinds_seed
@@ -34,7 +33,7 @@ def test_a_seed_repeats_itself() -> None:
 
 def forget_owners(patch: pytest.MonkeyPatch) -> None:
     """A task goes to its new member before the former one has given it up."""
-    patch.setattr(reconcile, "_is_active_held", lambda *_: False)
+    patch.setattr("coterie.coordinator.streams.target._is_active_held", lambda *_: False)
 
 
 def resume_too_late(patch: pytest.MonkeyPatch) -> None:

@@ -27,9 +27,9 @@ from coterie.controller.elected.view import ControllerView
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import ProducerIdBlocks
 from coterie.coordinator.consumer import steps
-from coterie.coordinator.consumer.commits import any_partition
-from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
+from coterie.coordinator.consumer.offsets import any_partition
 from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment
+from coterie.coordinator.consumer.target import Reconciliation, reconcile
 from coterie.coordinator.offsets import commit
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions import marker_queue

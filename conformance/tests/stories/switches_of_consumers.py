@@ -26,10 +26,10 @@ from coterie.consuming.effects import SendValidation
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.fetching.position import Position
 from coterie.consuming.record import Record
-from coterie.coordinator.consumer import convert, reconcile, steps
-from coterie.coordinator.consumer.commits import any_partition
-from coterie.coordinator.consumer.reconcile import Reconciliation
+from coterie.coordinator.consumer import convert, steps, target
+from coterie.coordinator.consumer.offsets import any_partition
 from coterie.coordinator.consumer.state import ConsumerMember, CurrentAssignment
+from coterie.coordinator.consumer.target import Reconciliation
 from coterie.coordinator.offsets import commit, transactional
 from coterie.log.leader_epochs import EndOfEpoch, LeaderEpochCache
 from coterie.member.consumer.machine import ConsumerMemberMachine
@@ -181,7 +181,7 @@ def positions_outlast_a_revocation(patch: Patch) -> None:
 
 def a_partition_is_given_before_it_is_released(patch: Patch) -> None:
     def without_owners(current: CurrentAssignment, given: Reconciliation) -> CurrentAssignment:
-        return reconcile.reconcile(current, replace(given, owners={}))
+        return target.reconcile(current, replace(given, owners={}))
 
     patch.setattr(steps, "reconcile", without_owners)
 
@@ -190,7 +190,7 @@ def no_report_acknowledges_a_revocation(patch: Patch) -> None:
     def still_has(revoked: Mapping[Any, int], given: Reconciliation) -> bool:
         return given.owned is not None and any(partition in revoked for partition in given.owned)
 
-    patch.setattr(reconcile, "_still_has", still_has)
+    patch.setattr(target, "_still_has", still_has)
 
 
 def an_upgrade_forgets_who_owns_what(patch: Patch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.requests.pending import Pending
 from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
 from coterie.broker.transactions.transaction_requests import TransactionRequests
-from coterie.coordinator.transactions import epoch_bump, machine
+from coterie.coordinator.transactions import machine, steps
 from coterie.coordinator.transactions.machine import EndTransaction, TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import Transaction
@@ -146,7 +146,7 @@ def a_producer_is_not_fenced(patch: Patch) -> None:
 
 
 def the_epoch_stays_in_version_2(patch: Patch) -> None:
-    prepare: Callable[..., Any] = epoch_bump.prepare_end_with_bump
+    prepare: Callable[..., Any] = steps.prepare_end_with_bump
 
     def unbumped(transaction: Transaction, *rest: Any) -> Transaction:
         ended: Transaction = prepare(transaction, *rest)

@@ -25,7 +25,7 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
-from coterie.coordinator.transactions.state_log import load_by_chunks
+from coterie.coordinator.transactions.state import load_by_chunks
 from coterie.log.checked_files import Finding, UnreadableFile
 from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog

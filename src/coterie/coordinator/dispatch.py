@@ -4,12 +4,10 @@ and what turns one kind into another."""
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.expire import decide_member_expired
-from coterie.coordinator.classic.group_record import group_store_error
-from coterie.coordinator.classic.heartbeat import decide_heartbeat
 from coterie.coordinator.classic.join import decide_join, join_refused
-from coterie.coordinator.classic.leave import decide_leave
-from coterie.coordinator.classic.sync import decide_sync
+from coterie.coordinator.classic.leave import decide_leave, decide_member_expired
+from coterie.coordinator.classic.member_checks import decide_heartbeat
+from coterie.coordinator.classic.sync import decide_sync, group_store_error
 from coterie.coordinator.commands import (
     Command,
     DeadlineExpired,
@@ -24,36 +22,36 @@ from coterie.coordinator.consumer.classic_members import (
     decide_classic_sync,
 )
 from coterie.coordinator.consumer.convert import upgrade
-from coterie.coordinator.consumer.delete import (
-    decide_delete_consumer_group,
-    decide_expire_consumer_offsets,
-    tombstones,
-)
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.consumer.heartbeat import decide_consumer_heartbeat
 from coterie.coordinator.consumer.leave import decide_consumer_expired, decide_group_leave
 from coterie.coordinator.consumer.member_checks import check_request
+from coterie.coordinator.consumer.offsets import (
+    decide_delete_consumer_group,
+    decide_expire_consumer_offsets,
+    tombstones,
+)
 from coterie.coordinator.consumer.regexes import decide_regexes_resolved
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, ConsumerGroup
 from coterie.coordinator.offsets.commit import decide_commit
+from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.offsets.delete import (
     decide_delete_group,
     decide_expire_offsets,
     decide_offset_delete,
     decide_topics_deleted,
 )
-from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.share.decide import SHARE_COMMANDS, decide_share, refuse_share_command
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
-from coterie.coordinator.streams.delete import decide_delete_streams_group, decide_expire_streams_offsets
 from coterie.coordinator.streams.heartbeat import decide_streams_heartbeat
 from coterie.coordinator.streams.leave import decide_streams_expired, streams_tombstones
 from coterie.coordinator.streams.member_checks import check_streams_request
+from coterie.coordinator.streams.offsets import decide_delete_streams_group, decide_expire_streams_offsets
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.streams.steps import decide_initial_target
 from coterie.wire.errors import ErrorCode, Refusal

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
+from coterie.coordinator.consumer.image import TopicsImage
 from coterie.coordinator.consumer.state import MigrationPolicy
-from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.state import Token
 from coterie.coordinator.streams.tasks import ConfiguredInternalTopic

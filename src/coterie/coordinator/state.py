@@ -11,15 +11,16 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from coterie.assignors.blobs import decode_subscribed_topics
 from coterie.machines.values import value
-from coterie.wire.primitives import NULL_UUID
+from coterie.wire.primitives import NULL_UUID, WireError
 
 Token = Hashable  # names a request that waits for its response; the driver knows what it stands for
 Protocols = tuple[tuple[str, bytes], ...]
 TopicPartition = tuple[str, int]
-
 NO_GENERATION = -1
 UNKNOWN_MEMBER = ""
+CONSUMER = "consumer"
 
 
 class Phase(StrEnum):
@@ -209,3 +210,18 @@ class Group(GroupOffsets):
         if self.join_deadline_ms is None or self.sync_deadline_ms is None:
             return self.join_deadline_ms if self.sync_deadline_ms is None else self.sync_deadline_ms
         return min(self.join_deadline_ms, self.sync_deadline_ms)
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The union of the topics subscribed to when the generation was formed: who joins since is not counted yet. None
+    if the group is not a consumer group, has no generation yet, or a subscription cannot be read (scenarios
+    testSubscribedTopics, testSubscribedTopicsNonConsumerGroup)."""
+    if group.protocol_type != CONSUMER or group.subscriptions is None:
+        return None
+    topics: set[str] = set()
+    for subscription in group.subscriptions:
+        try:
+            topics |= decode_subscribed_topics(subscription)
+        except WireError:
+            return None
+    return frozenset(topics)

@@ -5,7 +5,7 @@ lost one. It is *unowned* while no live member owns it and the group has a live 
 was dead and the coordinator had not noticed is *undetected*. A member *pauses* while it owns nothing between two times in which
 it owns something.
 
-The laboratory's actors and the processes of `bench study` report what they read; `coordinator/journal/group_ownership` what a
+The laboratory's actors and the processes of `bench study` report what they read; `coordinator/journal/generations` what a
 coordinator knows.
 """
 

@@ -30,8 +30,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from coterie.client import KafkaError
-from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.patterns import OBSERVED
 from coterie.observer.explanations import next_timeout
 from coterie.observer.group_descriptions import now_ms
 from coterie.observer.lags import REFRESH_EVERY_S, GroupLags

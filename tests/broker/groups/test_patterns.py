@@ -14,7 +14,7 @@ from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.log.filesystem import MemoryFileSystem
 
 # Patterns that mean the same to RE2 and to Python's `re`.

@@ -20,7 +20,7 @@ from coterie.client import GroupExplanation
 from coterie.client.admin.group_explanation import read_json
 from coterie.console.terminal import drawing_console
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.views.explanation import explain_group
+from coterie.coordinator.views.classic_group import explain_group
 from coterie.observer.journal_sinks import FolderJournal
 from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 

@@ -22,6 +22,7 @@ from coterie.client.lint.protocol import DOWNGRADE, DOWNGRADE_RULES, UNDER_WAY_R
 from coterie.client.lint.rule import ProtocolSupport
 from coterie.client.lint.upgrade_rules import FIRST_RELEASE, UPGRADE_RULES, speaks_consumer_protocol
 from coterie.coordinator.consumer.convert import may_downgrade, upgrade
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import (
     ClassicMetadata,
     ConsumerGroup,
@@ -30,11 +31,10 @@ from coterie.coordinator.consumer.state import (
     CurrentAssignment,
     MigrationPolicy,
 )
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
-from coterie.coordinator.views.consumer_description import describe_consumer_group
-from coterie.coordinator.views.description import describe_group
+from coterie.coordinator.views.classic_group import describe_group
+from coterie.coordinator.views.consumer_group import describe_consumer_group
 from coterie.wire.errors import Refusal
 from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
 from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment, TopicPartitions

@@ -21,11 +21,11 @@ from typing import Any
 from coterie.assignors.blobs import decode_assignment, encode_subscription
 from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
-from coterie.coordinator.views.consumer_description import describe_consumer_group
+from coterie.coordinator.views.consumer_group import describe_consumer_group
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.framing import decode_response, encode_request

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.stored_consumer_groups import GroupRecord, to_bytes
-from coterie.coordinator.views.consumer_description import describe_consumer_group
+from coterie.coordinator.views.consumer_group import describe_consumer_group
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_describe import Assignment, DescribedGroup, Member
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

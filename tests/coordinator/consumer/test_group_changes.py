@@ -7,8 +7,9 @@ import pytest
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.convert import downgrade, upgrade
-from coterie.coordinator.consumer.delete import subscribed_topics_of
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.member_checks import known_member, known_static_member
+from coterie.coordinator.consumer.offsets import subscribed_topics_of
 from coterie.coordinator.consumer.state import (
     ClassicMetadata,
     ConsumerGroup,
@@ -17,7 +18,6 @@ from coterie.coordinator.consumer.state import (
     ConsumerSubscription,
     MigrationPolicy,
 )
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.events import GroupStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Cause, Group, Member, Phase

@@ -9,8 +9,9 @@ import pytest
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.classic_members import decide_classic_heartbeat, decide_classic_join
-from coterie.coordinator.consumer.commits import check_commit, check_fetch
 from coterie.coordinator.consumer.convert import may_downgrade
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.offsets import check_commit, check_fetch
 from coterie.coordinator.consumer.regexes import change_regex
 from coterie.coordinator.consumer.state import (
     ClassicMetadata,
@@ -20,10 +21,9 @@ from coterie.coordinator.consumer.state import (
     MigrationPolicy,
 )
 from coterie.coordinator.consumer.target import subscribed_with
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.views.consumer_description import CLASSIC_MEMBER, CONSUMER_MEMBER, describe_consumer_group
-from coterie.coordinator.views.description import list_group
+from coterie.coordinator.views.classic_group import list_group
+from coterie.coordinator.views.consumer_group import CLASSIC_MEMBER, CONSUMER_MEMBER, describe_consumer_group
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

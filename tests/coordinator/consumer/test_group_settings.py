@@ -6,9 +6,9 @@ import pytest
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.groups import config_of_group
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.target import time_to_target_ms
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from tests.coordinator.consumer.test_kafkas_own_records import Coordinator

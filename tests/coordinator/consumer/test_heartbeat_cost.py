@@ -6,8 +6,8 @@ from collections.abc import ItemsView, Iterator, ValuesView
 
 import pytest
 
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.wire.messages.groups.consumer_group_heartbeat import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard
 from coterie.coordinator.stored_records.stored import StoredRecord
-from coterie.coordinator.views.consumer_explanation import explain_consumer_group
+from coterie.coordinator.views.consumer_group import explain_consumer_group
 from coterie.wire.messages.groups.consumer_group_heartbeat import TopicPartitions
 from tests.coordinator.consumer.test_kafkas_own_records import Coordinator
 

@@ -12,7 +12,7 @@ from typing import Any
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup, RegexesResolved
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored_records.stored import from_record

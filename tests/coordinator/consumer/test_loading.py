@@ -10,6 +10,7 @@ import pytest
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import (
     ClassicMetadata,
@@ -21,7 +22,6 @@ from coterie.coordinator.consumer.state import (
     ResolvedRegex,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.stored import StoredRecord, to_record

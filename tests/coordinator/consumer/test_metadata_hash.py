@@ -14,9 +14,9 @@ from coterie.coordinator.consumer.events import (
     TargetEpochStored,
     TargetRemoved,
 )
+from coterie.coordinator.consumer.image import NO_TOPICS_HASH, TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.consumer.topics.image import NO_TOPICS_HASH, TopicImage, TopicsImage
-from coterie.coordinator.consumer.topics.xxh3 import xxh3_64
+from coterie.coordinator.consumer.xxh3 import xxh3_64
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.write_queue import drive

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.coordinator.consumer import events as e
-from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import (
     ConsumerGroup,
@@ -18,6 +17,7 @@ from coterie.coordinator.consumer.state import (
     CurrentAssignment,
     TopicIdPartition,
 )
+from coterie.coordinator.consumer.target import Reconciliation, reconcile
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie_conformance.scenarios.groups.consumer_scenario import ConsumerScenario
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.coordinator import write_queue
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.steps import single_member_step
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.checking.checkers import check_replay
 from coterie.wire.messages.groups.consumer_group_heartbeat import (

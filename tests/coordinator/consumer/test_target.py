@@ -9,9 +9,9 @@ import pytest
 
 from coterie.assignors.server_side import TargetMember, TargetTopic
 from coterie.coordinator.consumer import events as e
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, ConsumerSubscription, TopicIdPartition
 from coterie.coordinator.consumer.target import compute_target
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from tests.coordinator.consumer.group import resolve, subscribe, target
 from tests.coordinator.consumer.test_reconcile import partitions
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.coordinator.classic.group_record import group_stored
+from coterie.coordinator.classic.sync import group_stored
 from coterie.coordinator.consumer.convert import upgrade
 from coterie.coordinator.consumer.events import CurrentStored
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, count_protocols
 from coterie.coordinator.stored_records.stored import to_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.coordinator.views.explanation import explain_group
+from coterie.coordinator.views.classic_group import explain_group
 from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 

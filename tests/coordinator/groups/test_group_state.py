@@ -23,9 +23,9 @@ from coterie.coordinator.state import (
     Member,
     Phase,
     Protocols,
+    subscribed_topics,
 )
-from coterie.coordinator.subscriptions import subscribed_topics
-from coterie.coordinator.views.description import GROUP_TYPE
+from coterie.coordinator.views.classic_group import GROUP_TYPE
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 

@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from coterie.coordinator.state import Group
-from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
+from coterie.coordinator.state import CONSUMER, Group, subscribed_topics
 
 TOPICS = struct.pack(">i", 1) + struct.pack(">h1s", 1, b"t")
 NO_USER_DATA = struct.pack(">i", -1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.coordinator.share_state.redundant import RedundantOffsets
-from coterie.coordinator.share_state.share_shard import ShareShard
+from coterie.coordinator.share_state.share_shard import RedundantOffsets, ShareShard
 from coterie.coordinator.share_state.state import (
+    DeliveryBatch,
     ShareChange,
     SharePartitionKey,
     ShareState,
@@ -16,7 +16,6 @@ from coterie.coordinator.share_state.state import (
     parse_key,
     to_bytes,
 )
-from coterie.coordinator.share_state.state_batches import DeliveryBatch
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share.write_share_group_state import WrittenPartitionState
 from coterie.wire.messages.stored.share_group_state import StateBatch

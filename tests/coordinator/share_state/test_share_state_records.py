@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.coordinator.share_state.state import (
+    DeliveryBatch,
     ShareChange,
     SharePartitionKey,
     ShareState,
@@ -15,7 +16,6 @@ from coterie.coordinator.share_state.state import (
     from_bytes,
     to_bytes,
 )
-from coterie.coordinator.share_state.state_batches import DeliveryBatch
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.write_share_group_state import WrittenPartitionState
 from coterie.wire.messages.stored.share_group_state import StateBatch

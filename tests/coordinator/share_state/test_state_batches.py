@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.coordinator.share_state.state_batches import DeliveryBatch, combined
+from coterie.coordinator.share_state.state import DeliveryBatch, combined
 
 Rows = list[tuple[int, int, int, int]]  # first offset, last offset, state, count, in the order of Kafka's test
 

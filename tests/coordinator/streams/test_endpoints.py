@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.streams.response import endpoint_partitions
 from coterie.coordinator.streams.tasks import ConfiguredInternalTopic, ConfiguredSubtopology, Tasks
-from coterie.coordinator.streams.topics.endpoints import endpoint_partitions
 from coterie.wire.errors import Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import Endpoint
 from tests.coordinator.streams.topologies import image

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.coordinator.commands import DeleteGroup
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.stored import StoredRecord, record_text

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.coordinator.streams.reconcile import TaskStep, reconcile_tasks
 from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsMemberState, TaskOwners
+from coterie.coordinator.streams.target import TaskStep, reconcile_tasks
 from coterie.coordinator.streams.tasks import TaskId, Tasks
 from coterie.wire.errors import ErrorCode, Refusal
 

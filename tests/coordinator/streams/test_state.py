@@ -14,7 +14,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.groups import check_streams_group_settings, config_of_group
 from coterie.broker.settings.tables.group_table import StreamsConfig
 from coterie.configuration import SettingError
-from coterie.coordinator.consumer.commits import check_fetch
+from coterie.coordinator.consumer.offsets import check_fetch
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.streams import events as s
@@ -27,10 +27,10 @@ from coterie.coordinator.streams.state import (
 )
 from coterie.coordinator.streams.target import assignor_name
 from coterie.coordinator.streams.tasks import Tasks
-from coterie.coordinator.views.consumer_description import describe_consumer_group
-from coterie.coordinator.views.description import list_group
-from coterie.coordinator.views.share_description import describe_share_group
-from coterie.coordinator.views.streams_description import describe_streams_group
+from coterie.coordinator.views.classic_group import list_group
+from coterie.coordinator.views.consumer_group import describe_consumer_group
+from coterie.coordinator.views.share_group import describe_share_group
+from coterie.coordinator.views.streams_group import describe_streams_group
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.coordinator.streams.test_heartbeat import AT_ONCE, READY, TOPOLOGY, Group, active

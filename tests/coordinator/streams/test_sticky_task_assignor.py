@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.coordinator.streams.assignors.process_load import ProcessLoad
-from coterie.coordinator.streams.assignors.sticky_task_assignor import TASK_ASSIGNORS, assign_sticky
 from coterie.coordinator.streams.java_order import JavaQueue, computed_order, java_order
+from coterie.coordinator.streams.sticky_task_assignor import TASK_ASSIGNORS, ProcessLoad, assign_sticky
 from coterie.coordinator.streams.tasks import AssignableSubtopology, TaskAssignmentConfig, TaskId, TaskMember, Tasks
 
 CASES = Path(__file__).with_name("sticky_cases.txt")

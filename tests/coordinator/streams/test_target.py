@@ -9,7 +9,6 @@ import pytest
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.streams import events as s
-from coterie.coordinator.streams.assignors.sticky_task_assignor import TASK_ASSIGNORS
 from coterie.coordinator.streams.state import (
     CurrentTasks,
     OwnedTasks,
@@ -18,6 +17,7 @@ from coterie.coordinator.streams.state import (
     StreamsGroupMember,
     StreamsMetadata,
 )
+from coterie.coordinator.streams.sticky_task_assignor import TASK_ASSIGNORS
 from coterie.coordinator.streams.target import assignment_configs, compute_task_target
 from coterie.coordinator.streams.tasks import (
     NO_TASKS,

@@ -8,8 +8,13 @@ from collections.abc import Mapping
 import pytest
 
 from coterie.coordinator.streams.tasks import ConfiguredInternalTopic, ConfiguredSubtopology, ConfiguredTopology
-from coterie.coordinator.streams.topics.partition_counts import TopicsDiffer, copartitioned
-from coterie.coordinator.streams.topics.topology import check_topology, configure_topology, required_topics
+from coterie.coordinator.streams.topology import (
+    TopicsDiffer,
+    check_topology,
+    configure_topology,
+    copartitioned,
+    required_topics,
+)
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import Subtopology, Topology
 from tests.coordinator.streams.topologies import image, subtopology, topology

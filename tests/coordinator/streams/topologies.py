@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.wire.messages.stored.streams_group_records import StreamsGroupTopologyValue
 from coterie.wire.messages.streams.streams_group_heartbeat import CopartitionGroup, InternalTopic, KeyValue, Subtopology
 

@@ -8,8 +8,14 @@ from collections.abc import Collection
 import pytest
 
 from coterie.broker.process.patterns import matcher
-from coterie.coordinator.transactions.describe import KNOWN_STATES, STATE_NAMES, describe_transaction, list_transactions
-from coterie.coordinator.transactions.state import Status, Transaction
+from coterie.coordinator.transactions.state import (
+    KNOWN_STATES,
+    STATE_NAMES,
+    Status,
+    Transaction,
+    describe_transaction,
+    list_transactions,
+)
 from coterie.wire.messages.transactions.describe_transactions import DescribedTransaction, TransactionTopic
 from tests.coordinator.transactions.coordinators import EPOCH, ID, NOW_MS, PRODUCER, TIMEOUT_MS, A, B, known
 

@@ -7,15 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import (
     MAX_EPOCH,
     Claim,
     add_partitions,
     complete,
+    fenced,
     init_producer,
     prepare_end,
+    prepare_end_with_bump,
 )
 from coterie.wire.errors import ErrorCode, Refusal
 from tests.coordinator.transactions.coordinators import ID, NEW, NOW_MS, PRODUCER, TIMEOUT_MS, A, B, known

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coterie.coordinator.transactions.machine import InitProducer, TransactionMachine
-from coterie.coordinator.transactions.state import Status, transactional_id_of
-from coterie.coordinator.transactions.state_log import tombstone_batches
+from coterie.coordinator.transactions.state import Status, tombstone_batches, transactional_id_of
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.wire.errors import ErrorCode

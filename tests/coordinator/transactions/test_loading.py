@@ -11,8 +11,7 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.transactions.machine import TransactionMachine, WriteMarkers
-from coterie.coordinator.transactions.state import Status, Transaction
-from coterie.coordinator.transactions.state_log import load_by_chunks
+from coterie.coordinator.transactions.state import Status, Transaction, load_by_chunks
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.pipeline.history.consumer_groups import GroupHistory

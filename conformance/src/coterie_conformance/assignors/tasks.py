@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from coterie.assignors import Assignment
-from coterie.coordinator.streams.assignors.sticky_task_assignor import assign_sticky
+from coterie.coordinator.streams.sticky_task_assignor import assign_sticky
 from coterie.coordinator.streams.tasks import AssignableSubtopology, TaskAssignmentConfig, TaskId, TaskMember, Tasks
 from coterie_conformance.assignors.comparison import AssignmentComparison, JavaAssignors
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.client import Admin, KafkaError, Producer
-from coterie.coordinator.journal.evidence import UNKNOWN
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.patterns import UNKNOWN
 from coterie.coordinator.partitioning import partition_for
 from coterie.observer.internal_topics import OFFSETS_TOPIC
 from coterie.observer.journal_folders import read_folder

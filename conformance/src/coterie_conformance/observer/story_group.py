@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie.client import Admin, GroupState, KafkaError
-from coterie.coordinator.journal.evidence import UNKNOWN
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.patterns import UNKNOWN
 from coterie.testing import LocalProxy
 from coterie_conformance.observer.programs import StoryMember
 

@@ -17,17 +17,16 @@ from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.process.scheduling import Clock
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import owners_of
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.share.state import ShareGroup
-from coterie.coordinator.state import TopicPartition
+from coterie.coordinator.state import CONSUMER, TopicPartition
 from coterie.coordinator.streams.leave import task_owners
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.coordinator.subscriptions import CONSUMER
-from coterie.coordinator.views.consumer_explanation import explain_consumer_group
-from coterie.coordinator.views.explanation import explain_group
-from coterie.coordinator.views.share_explanation import explain_share_group
-from coterie.coordinator.views.streams_explanation import explain_streams_group
+from coterie.coordinator.views.classic_group import explain_group
+from coterie.coordinator.views.consumer_group import explain_consumer_group
+from coterie.coordinator.views.share_group import explain_share_group
+from coterie.coordinator.views.streams_group import explain_streams_group
 from coterie.records.batch import NO_TIMESTAMP
 from coterie.text.phrase import Phrase, phrase_fields
 from coterie.text.quantity import STALLED_AFTER_MS, total_lag, total_lag_ms

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable
 from coterie.broker.process.patterns import BadPattern, matcher
 from coterie.broker.process.scheduling import Clock
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 
 NAMES_A_STEP = 1_000
 

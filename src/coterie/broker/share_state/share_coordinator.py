@@ -34,7 +34,7 @@ from coterie.coordinator.share_state.state import (
     from_bytes,
     to_bytes,
 )
-from coterie.coordinator.transactions.state_log import load_by_chunks, store_error
+from coterie.coordinator.transactions.state import load_by_chunks, store_error
 from coterie.log.log_state import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records

@@ -29,8 +29,14 @@ from coterie.coordinator.transactions.machine import (
     WriteMarkers,
 )
 from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
-from coterie.coordinator.transactions.state import BUMPS_FROM, Status, TopicPartition, Transaction
-from coterie.coordinator.transactions.state_log import load_by_chunks, tombstone_batches
+from coterie.coordinator.transactions.state import (
+    BUMPS_FROM,
+    Status,
+    TopicPartition,
+    Transaction,
+    load_by_chunks,
+    tombstone_batches,
+)
 from coterie.coordinator.transactions.steps import Claim, orphans
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import ReplicaError

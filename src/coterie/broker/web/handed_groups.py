@@ -16,7 +16,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.views.description import list_group
+from coterie.coordinator.views.classic_group import list_group
 from coterie.log.reading import offset_near_end
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records

@@ -32,7 +32,7 @@ from coterie.broker.web.metrics import GroupMetrics, MetricSources
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.share_state.state import NO_OFFSET
-from coterie.coordinator.views.description import list_group
+from coterie.coordinator.views.classic_group import list_group
 from coterie.runtime.http_guard import HttpGuard, error_response
 from coterie.wire.errors import Refusal
 from coterie.wire.messages.share.describe_share_group_offsets import (

@@ -21,8 +21,8 @@ from coterie.cli.groups.predict import predictable_group
 from coterie.client import KafkaError
 from coterie.client.errors import ConfigError
 from coterie.client.lint.lint import CHANGES
-from coterie.coordinator.journal.evidence import EVIDENCE, OBSERVED
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.patterns import EVIDENCE, OBSERVED
 from coterie.laboratory.prediction import CostSpread, Deploy, usual_alternatives
 from coterie.laboratory.prediction import predict as predicted
 from coterie.observer.group_facts import linted

@@ -6,9 +6,8 @@ from dataclasses import replace
 from sys import intern
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import group_store_error, group_stored
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead
-from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.classic.sync import group_store_error, group_stored, sync_refused
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import (
     COMPLETING,

@@ -1,4 +1,5 @@
-"""LeaveGroup (scenarios: tests/spec/leave.txt): one member up to v2, a batch from v3, each with its own error."""
+"""Members that go: by LeaveGroup (scenarios: tests/spec/leave.txt), one up to v2, a batch from v3, each with its own error; and
+at the end of their session, reservation or rebalance deadline (tests/spec/timers.txt)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from coterie.wire.messages.groups.leave_group import (
 
 BATCH_FROM = 3
 # Since Kafka 4 every departure from one of these phases begins a rebalance, a pending id's too (`./run conformance` shows it).
-REBALANCED_BY_PENDING_LEAVE = (STABLE, COMPLETING)
+_REBALANCED_BY_PENDING_LEAVE = (STABLE, COMPLETING)
 
 
 def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:
@@ -48,7 +49,7 @@ def _leave_one(
         gone.add(member_id)
         cause = Cause("member_left", member_id, reason=identity.reason)
         outcome.events.append(e.ReservationDropped(member_id, cause))
-        if group.phase in REBALANCED_BY_PENDING_LEAVE and config.pending_leave_rebalances:
+        if group.phase in _REBALANCED_BY_PENDING_LEAVE and config.pending_leave_rebalances:
             outcome.events.append(e.RebalanceWanted(cause))
         return ErrorCode.NONE
     if static is not None:
@@ -77,3 +78,22 @@ def remove_member(group: Group, member_id: str, cause: Cause, outcome: Outcome) 
     if member_id in group.waiting_syncs:
         outcome.replies.append(Reply(group.waiting_syncs[member_id], sync_refused(unknown)))
     outcome.events.append(e.MemberRemoved(member_id, cause))
+
+
+def decide_member_expired(group: Group, member_id: str, ctx: Context, *, at_once: bool = False) -> Outcome:
+    """Removes a silent member or an unused id. A member that waits for a response of ours is not silent. ``at_once``: as if
+    its time were up."""
+    reservation = group.reservations.get(member_id)
+    if reservation is not None:
+        if reservation.deadline_ms > ctx.now_ms and not at_once:
+            return Outcome()
+        return Outcome([e.ReservationDropped(member_id, Cause("session_timeout", member_id))])
+    member = group.members.get(member_id)
+    if member is None or (member.deadline_ms > ctx.now_ms and not at_once):
+        return Outcome()
+    if group.is_waiting(member_id) and not member.is_new and not at_once:
+        return Outcome(deadlines=[(member_id, ctx.now_ms + member.session_timeout_ms)])
+    kind = "join_timeout" if member.is_new else "session_timeout"
+    outcome = Outcome()
+    remove_member(group, member_id, Cause(kind, member_id, member.client_id, member.group_instance_id), outcome)
+    return outcome

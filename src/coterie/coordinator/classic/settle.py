@@ -24,9 +24,8 @@ Scenarios: tests/spec/initial_delay.txt, tests/spec/rejoin.txt, tests/spec/timer
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import empty_group_stored
 from coterie.coordinator.classic.leave import remove_member
-from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.classic.sync import empty_group_stored, sync_refused
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CAN_REBALANCE, EMPTY, PREPARING, Cause, Group, Member
 from coterie.wire.errors import ErrorCode

@@ -26,8 +26,7 @@ from coterie.coordinator.consumer.steps import MemberRequest, carry_out, reconci
 from coterie.coordinator.consumer.target import target_of
 from coterie.coordinator.events import Event
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import UNKNOWN_MEMBER, Cause
-from coterie.coordinator.subscriptions import CONSUMER
+from coterie.coordinator.state import CONSUMER, UNKNOWN_MEMBER, Cause
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse

@@ -11,10 +11,10 @@ from dataclasses import replace
 from coterie.assignors.assignor import Subscriber
 from coterie.assignors.blobs import decode_subscription, encode_assignment
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import group_stored
-from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.classic.sync import group_stored, sync_refused
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.delete import tombstones
+from coterie.coordinator.consumer.image import TopicsImage
+from coterie.coordinator.consumer.offsets import tombstones
 from coterie.coordinator.consumer.state import (
     ClassicMetadata,
     ConsumerGroup,
@@ -25,10 +25,8 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.target import target_of
-from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import Cause, Group, Member, count_protocols
-from coterie.coordinator.subscriptions import CONSUMER
+from coterie.coordinator.state import CONSUMER, Cause, Group, Member, count_protocols
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.join_group import JoinGroupResponse
 from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment

@@ -9,7 +9,6 @@ from dataclasses import replace
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.leave import cause_of, removal
 from coterie.coordinator.consumer.member_checks import refuse_unreleased
-from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
 from coterie.coordinator.consumer.regexes import RegexChange, change_regex
 from coterie.coordinator.consumer.state import (
     JOIN_GROUP_EPOCH,
@@ -21,10 +20,12 @@ from coterie.coordinator.consumer.state import (
 )
 from coterie.coordinator.consumer.target import (
     NO_PARTITIONS,
+    Reconciliation,
     Target,
     assignor_wishes,
     compute_target,
     preferred_assignor,
+    reconcile,
     subscribed_names,
     subscribed_with,
     target_of,

@@ -1,6 +1,6 @@
 """From the lines of a group's journal, one after the other, to its `Timeline`; and what each changed, for a page that is live.
 
-A line has neither a session timeout nor the time of a revocation. As in `group_ownership`, members of an eager protocol revoke
+A line has neither a session timeout nor the time of a revocation. As in `generations`, members of an eager protocol revoke
 everything when a rebalance starts. Members that were silent have died before their removal: each by an equal part of the line's
 `undetected_ms`.
 """

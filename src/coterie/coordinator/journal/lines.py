@@ -9,8 +9,7 @@ from typing import Any
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer.events import ConsumerEvent, GroupEpochRemoved
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines, TopicName
-from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
+from coterie.coordinator.journal.generations import GenerationChange, GroupOwnership
 from coterie.coordinator.journal.line import (
     MOVED_SHOWN,
     OWNERS_SHOWN,
@@ -20,8 +19,12 @@ from coterie.coordinator.journal.line import (
     line_start,
     quote,
 )
-from coterie.coordinator.journal.share_lines import fill_share_line
-from coterie.coordinator.journal.streams_lines import StreamsJournalLines
+from coterie.coordinator.journal.modern_lines import (
+    ConsumerJournalLines,
+    StreamsJournalLines,
+    TopicName,
+    fill_share_line,
+)
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.share.events import ShareEvent

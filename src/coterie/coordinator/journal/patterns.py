@@ -1,5 +1,5 @@
-"""What the comings and goings of a group's members show together: a deploy, or a member that flaps. Observer, proxy and
-history share these rules."""
+"""What the comings and goings of a group's members show together: a deploy, or a member that flaps; and how a cause is known,
+in lines of the journal that no broker wrote. Observer, proxy and history share these rules."""
 
 from __future__ import annotations
 
@@ -7,14 +7,39 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from coterie.coordinator.journal.evidence import INFERRED, known_cause
-
+EVIDENCE = {
+    "observed": "a record, a description, a line of a broker's log or a request states it",
+    "inferred": "a rule concludes it; its name stands beside it, in `rule`",
+    "unknown": "it is known that something happened, and not why: `left or was removed`",
+}
+OBSERVED, INFERRED, UNKNOWN = EVIDENCE
 SLOW_PHASE_MS = 10_000  # of a phase of a rebalance: members rejoin with their next heartbeat, every 3 s
 RESTART_MS = 10 * 60_000  # members of a deploy go and come within this time
-DEPLOY_MEMBERS = 2
-FLAPPING_RESTARTS = 2  # of a member that had itself come in another's stead
-AGAIN_MS = 10 * 60_000  # a pattern that goes on is stated again
+_DEPLOY_MEMBERS = 2
+_FLAPPING_RESTARTS = 2  # of a member that had itself come in another's stead
+_AGAIN_MS = 10 * 60_000  # a pattern that goes on is stated again
 LIVES_KEPT = 200
+
+
+def known_cause(
+    kind: str,
+    evidence: str,
+    rule: str = "",
+    *,
+    member_id: str = "",
+    client_id: str = "",
+    group_instance_id: str | None = None,
+) -> dict[str, str]:
+    """A cause as a line has it; what is empty is left out."""
+    fields = {
+        "kind": kind,
+        "member_id": member_id,
+        "client_id": client_id,
+        "group_instance_id": group_instance_id or "",
+        "evidence": evidence,
+        "rule": rule,
+    }
+    return {name: text for name, text in fields.items() if text}
 
 
 class Life(NamedTuple):
@@ -45,14 +70,14 @@ def flapping(lives: Iterable[Life], now_ms: int) -> dict[str, str] | None:
     """A client whose members come and soon go again."""
     again = restarts_of(_recent(lives, now_ms)).again
     client_id, count = max(again.items(), key=lambda item: item[1], default=("", 0))
-    if count < FLAPPING_RESTARTS:
+    if count < _FLAPPING_RESTARTS:
         return None
     return known_cause("member_flaps", INFERRED, "restarted_again", client_id=client_id)
 
 
 def is_deploy(restarts: Restarts, members: int) -> bool:
     """Whether so many of a group's ``members`` were restarted once that it is a deploy."""
-    return restarts.first.total() >= max(DEPLOY_MEMBERS, members / 2)
+    return restarts.first.total() >= max(_DEPLOY_MEMBERS, members / 2)
 
 
 def restarts_of(lives: Iterable[Life]) -> Restarts:
@@ -74,7 +99,7 @@ def is_due(reported: dict[tuple[str, str], int], cause: Mapping[str, str], time_
     key = (cause["kind"], cause.get("member_id", cause.get("client_id", "")))
     last_ms = reported.get(key)
     reported[key] = time_ms
-    return last_ms is None or time_ms - last_ms >= AGAIN_MS
+    return last_ms is None or time_ms - last_ms >= _AGAIN_MS
 
 
 def _recent(lives: Iterable[Life], now_ms: int) -> Iterator[Life]:

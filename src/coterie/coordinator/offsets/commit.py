@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import group_store_error
+from coterie.coordinator.classic.sync import group_store_error
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
-from coterie.coordinator.consumer.commits import PartitionCheck, any_partition, check_commit
+from coterie.coordinator.consumer.offsets import PartitionCheck, any_partition, check_commit
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import COMPLETING, EMPTY, CommittedOffset, Group, Member
-from coterie.coordinator.streams.commits import check_streams_commit
+from coterie.coordinator.streams.offsets import check_streams_commit
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.offset_commit import (

@@ -6,13 +6,21 @@ from collections.abc import Collection, Iterable
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.member_checks import refuse_unnamed
-from coterie.coordinator.consumer.delete import subscribed_topics_of
+from coterie.coordinator.consumer.offsets import subscribed_topics_of
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import Cause, CommittedOffset, Group, GroupOffsets, Phase, TopicPartition
+from coterie.coordinator.state import (
+    CONSUMER,
+    Cause,
+    CommittedOffset,
+    Group,
+    GroupOffsets,
+    Phase,
+    TopicPartition,
+    subscribed_topics,
+)
 from coterie.coordinator.streams.leave import subscribed_by_streams
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,

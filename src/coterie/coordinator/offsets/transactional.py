@@ -4,7 +4,7 @@ tests/spec/transactions.txt)."""
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.consumer.commits import (
+from coterie.coordinator.consumer.offsets import (
     TXN_MEMBER_EPOCH_FROM,
     PartitionCheck,
     any_partition,
@@ -14,7 +14,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.commit import TOO_LONG, commit_store_error, topic_id_of, validate_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CommittedOffset, Group
-from coterie.coordinator.streams.commits import check_streams_commit
+from coterie.coordinator.streams.offsets import check_streams_commit
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.txn_offset_commit import (

@@ -11,8 +11,8 @@ from coterie.coordinator.commands import (
     StatesInitialized,
     TopicsDeleted,
 )
-from coterie.coordinator.consumer.delete import check_deletable
 from coterie.coordinator.consumer.member_checks import check_request
+from coterie.coordinator.consumer.offsets import check_deletable
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.share.heartbeat import (
     check_share_request,

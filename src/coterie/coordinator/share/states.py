@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from coterie.coordinator import events as e
 from coterie.coordinator.commands import StatesDeleted, StatesDeleting, StatesInitialized
-from coterie.coordinator.consumer.topics.image import TopicsImage
+from coterie.coordinator.consumer.image import TopicsImage
 from coterie.coordinator.outcome import Context, Outcome, Reply
 from coterie.coordinator.share import events as s
 from coterie.coordinator.share.state import ShareGroup, StatePartitions, StateTopic

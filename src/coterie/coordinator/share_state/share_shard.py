@@ -1,5 +1,5 @@
-"""One partition of `__share_group_state`: the states of partitions in share groups, decided and replayed
-(Kafka's ShareCoordinatorShard).
+"""One partition of `__share_group_state`: the states of partitions in share groups, decided and replayed (Kafka's
+ShareCoordinatorShard).
 
 A decision is a change to append, or None, beside the result that its sender receives; `replay` applies a change that is
 appended, or read as the log is loaded. A state belongs to the leader of its partition: a write by an older leader epoch than
@@ -8,10 +8,9 @@ the last that read or wrote is refused, and so is one for a state that was initi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from coterie.coordinator.share_state.redundant import RedundantOffsets
 from coterie.coordinator.share_state.state import (
     NO_COUNT,
     NO_OFFSET,
@@ -19,9 +18,11 @@ from coterie.coordinator.share_state.state import (
     SharePartitionKey,
     ShareState,
     ShareUpdate,
+    combined,
+    from_wire,
+    to_wire,
     updated,
 )
-from coterie.coordinator.share_state.state_batches import combined, from_wire, to_wire
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.share.read_share_group_state import SharePartitionState
 from coterie.wire.messages.share.read_share_group_state_summary import PartitionStateSummary
@@ -29,6 +30,27 @@ from coterie.wire.messages.share.write_share_group_state import WrittenPartition
 
 _NEGATIVE = "The {} cannot be a negative number."
 _UNINITIALIZED = "{} operation on uninitialized share partition not allowed."
+
+
+class RedundantOffsets:
+    """The offset of the newest snapshot of each state: what is below all of them may be deleted. A deleted state holds
+    nothing back."""
+
+    def __init__(self) -> None:
+        self._newest: dict[Hashable, int] = {}
+        self._last = 0
+
+    def snapshot(self, key: Hashable, offset: int, *, deleted: bool = False) -> None:
+        """A state has a snapshot at that offset, or its tombstone."""
+        self._last = offset
+        if deleted:
+            self._newest.pop(key, None)
+        else:
+            self._newest[key] = offset
+
+    def before(self) -> int | None:
+        """The offset below which every record was overridden; None where that is not known."""
+        return min(self._newest.values(), default=self._last) or None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from coterie.coordinator.consumer.member_checks import fenced_epoch, require
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH
 from coterie.coordinator.streams.state import CurrentTasks
 from coterie.coordinator.streams.tasks import ConfiguredSubtopology, Tasks
-from coterie.coordinator.streams.topics.topology import check_topology
+from coterie.coordinator.streams.topology import check_topology
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import StreamsGroupHeartbeatRequest, TaskIds
 

@@ -1,28 +1,31 @@
-"""The response to a heartbeat of a streams group: the member's tasks where they changed, the statuses, and the endpoints for
-interactive queries where the member does not know them."""
+"""The response to a heartbeat of a streams group: the member's tasks where they changed, the statuses, and where the member
+does not know them the endpoints for interactive queries, each with its partitions (Kafka's EndpointToPartitionsManager)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from coterie.coordinator.consumer.image import TopicsImage
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import StreamsGroupMember
 from coterie.coordinator.streams.steps import StreamsHeartbeat
 from coterie.coordinator.streams.target import RACK_AWARE_TAGS, assignment_configs
-from coterie.coordinator.streams.tasks import ConfiguredTopology, TaskId
-from coterie.coordinator.streams.topics.endpoints import endpoint_partitions
+from coterie.coordinator.streams.tasks import ConfiguredSubtopology, ConfiguredTopology, TaskId, Tasks
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_heartbeat import (
     Endpoint,
     EndpointToPartitions,
+    EndpointTopic,
     GroupStatus,
     StreamsGroupHeartbeatResponse,
     TaskIds,
 )
 
-SHUTDOWN_APPLICATION, MISSING_CLIENT_TAGS = 4, 6
-MISSING_CLIENT_TAGS_FROM = 1  # the version whose members know that status
+Subtopologies = Mapping[str, ConfiguredSubtopology]
+_SHUTDOWN_APPLICATION, _MISSING_CLIENT_TAGS = 4, 6
+_MISSING_CLIENT_TAGS_FROM = 1  # the version whose members know that status
 
 
 def task_ids(tasks: Iterable[TaskId]) -> list[TaskIds]:
@@ -61,6 +64,32 @@ def heartbeat_response(
     _put_shutdown(beat, outcome)
     _put_missing_tags(beat, member)
     return response
+
+
+def endpoint_partitions(
+    endpoint: Endpoint, tasks: Tasks, subtopologies: Subtopologies, topics: TopicsImage
+) -> EndpointToPartitions:
+    """Warm-up tasks count as standbys. Raises Refusal where a source topic was deleted."""
+    active = _partitions(tasks.active, subtopologies, topics)
+    return EndpointToPartitions(endpoint, active, _partitions(tasks.standby | tasks.warmup, subtopologies, topics))
+
+
+def _partitions(tasks: Iterable[TaskId], subtopologies: Subtopologies, topics: TopicsImage) -> list[EndpointTopic]:
+    by_subtopology: dict[str, list[int]] = {}
+    for subtopology_id, partition in sorted(tasks):
+        by_subtopology.setdefault(subtopology_id, []).append(partition)
+    served: list[EndpointTopic] = []
+    for subtopology_id, partitions in by_subtopology.items():
+        subtopology = subtopologies[subtopology_id]
+        for name in sorted(subtopology.source_topics | subtopology.repartition_sources.keys()):
+            topic = topics.topics.get(name)
+            if topic is None:
+                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Topic {name} not found in metadata image")
+            # A source with fewer partitions than its subtopology has tasks has none for the last of them.
+            present = [partition for partition in partitions if partition < topic.partitions]
+            if present:
+                served.append(EndpointTopic(name, present))
+    return served
 
 
 def _put_endpoints(
@@ -111,12 +140,12 @@ def _put_shutdown(beat: StreamsHeartbeat, outcome: Outcome) -> None:
             f"Streams group member {requested_by} encountered a fatal error and requested a shutdown for the entire "
             "application."
         )
-        beat.statuses.append(GroupStatus(SHUTDOWN_APPLICATION, text))
+        beat.statuses.append(GroupStatus(_SHUTDOWN_APPLICATION, text))
 
 
 def _put_missing_tags(beat: StreamsHeartbeat, member: StreamsGroupMember) -> None:
     required = assignment_configs(beat.config).get(RACK_AWARE_TAGS, "").strip()
-    if beat.ctx.api_version < MISSING_CLIENT_TAGS_FROM or not required:
+    if beat.ctx.api_version < _MISSING_CLIENT_TAGS_FROM or not required:
         return
     known = {key for key, _ in member.metadata.client_tags}
     missing = [tag.strip() for tag in required.split(",") if tag.strip() not in known]
@@ -125,4 +154,4 @@ def _put_missing_tags(beat: StreamsHeartbeat, member: StreamsGroupMember) -> Non
             f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. Configure them via "
             "'client.tag.<tagKey>' in your Streams config."
         )
-        beat.statuses.append(GroupStatus(MISSING_CLIENT_TAGS, text))
+        beat.statuses.append(GroupStatus(_MISSING_CLIENT_TAGS, text))

@@ -12,7 +12,6 @@ from coterie.coordinator.state import Cause
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.leave import cause_of
 from coterie.coordinator.streams.member_checks import check_tasks
-from coterie.coordinator.streams.reconcile import TaskStep, reconcile_tasks
 from coterie.coordinator.streams.state import (
     NO_TOPOLOGY_EPOCH,
     CurrentTasks,
@@ -20,9 +19,9 @@ from coterie.coordinator.streams.state import (
     StreamsGroupMember,
     StreamsGroupState,
 )
-from coterie.coordinator.streams.target import assignment_configs, compute_task_target
+from coterie.coordinator.streams.target import TaskStep, assignment_configs, compute_task_target, reconcile_tasks
 from coterie.coordinator.streams.tasks import NO_TASKS, ConfiguredTopology, Tasks
-from coterie.coordinator.streams.topics.topology import configure_topology, required_topics
+from coterie.coordinator.streams.topology import configure_topology, required_topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.stored.streams_group_records import StreamsGroupTopologyValue
 from coterie.wire.messages.streams.streams_group_heartbeat import GroupStatus, StreamsGroupHeartbeatRequest, Topology

@@ -13,17 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.transactions import steps
-from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
 from coterie.coordinator.transactions.state import (
     PREPARED,
     Status,
     TopicPartition,
     Transaction,
     decode_transaction,
+    store_error,
     transactional_id_of,
 )
-from coterie.coordinator.transactions.state_log import store_error
-from coterie.coordinator.transactions.steps import Claim, check_producer
+from coterie.coordinator.transactions.steps import Claim, check_producer, fenced, prepare_end_with_bump
 from coterie.wire.errors import ErrorCode, Refusal
 
 

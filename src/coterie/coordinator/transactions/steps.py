@@ -1,4 +1,10 @@
-"""The transitions of a transactional id, each a function from state and request to the next state."""
+"""The transitions of a transactional id, each a function from state and request to the next state.
+
+The end of a transaction of version 2 (KIP-890) bumps the epoch, so that nothing late of one transaction can enter the next
+(Kafka's TransactionCoordinator.endTransaction and TransactionMetadata.prepareAbortOrCommit). As the producer's epoch tells one
+transaction from the next, a request to end it is one of two, by that epoch: a *retry* of the last one, or about the transaction
+that is open, of which the coordinator may know nothing when it is aborted.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +12,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
+from coterie.coordinator.transactions.state import (
+    BUMPS_FROM,
+    COMPLETE,
+    OPEN,
+    PREPARED,
+    Status,
+    TopicPartition,
+    Transaction,
+)
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 MAX_EPOCH = 2**15 - 2  # the last that a producer gets; the one after it is kept for markers
-PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
+PRODUCE_ABORTABLE_FROM, _TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
 # From here on a request is of transactions of version 2 (KIP-890, second part): it adds its partition, or bumps the epoch.
 PRODUCE_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, END_TXN_V2_FROM, ADD_PARTITIONS_V2_FROM = 12, 5, 5, 4
-INIT_FENCED_FROM = 4  # in which version InitProducerId begins to return PRODUCER_FENCED
+_INIT_FENCED_FROM = 4  # in which version InitProducerId begins to return PRODUCER_FENCED
 NO_PRODUCER = (-1, -1)
 FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn return PRODUCER_FENCED
 
@@ -33,7 +47,7 @@ class Claim:
 
 def offsets_claim(request: TxnOffsetCommitRequest, version: int) -> Claim:
     """The claim of a TxnOffsetCommit, with the errors that its version allows."""
-    abortable = version >= TXN_OFFSET_COMMIT_ABORTABLE_FROM
+    abortable = version >= _TXN_OFFSET_COMMIT_ABORTABLE_FROM
     return Claim(request.producer_id, request.producer_epoch, returns_fenced=False, returns_abortable=abortable)
 
 
@@ -194,7 +208,7 @@ def timed_out(transaction: Transaction, now_ms: int) -> bool:
 
 def init_error(code: ErrorCode, version: int) -> ErrorCode:
     """As the versions of InitProducerId name it."""
-    is_old = code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
+    is_old = code == ErrorCode.PRODUCER_FENCED and version < _INIT_FENCED_FROM
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
 
 
@@ -208,3 +222,66 @@ def orphans(
         return []
     here = {t.producer_id: t for t in transactions if t.status in OPEN and partition in t.partitions}
     return [p for p in producers if p[0] not in here or p[1] not in here[p[0]].record_epochs()]
+
+
+def _is_retry(transaction: Transaction | None, claim: Claim) -> bool:
+    """Whether the request was carried out before. The transaction is not prepared: while it is, its epoch is that of the next
+    one already, and nothing can be decided. Raises Refusal for a producer that may not end the transaction."""
+    overflowed = (
+        transaction is not None
+        and (claim.producer_id, claim.epoch) == (transaction.previous_producer_id, MAX_EPOCH)
+        and transaction.epoch == 0
+    )
+    if transaction is None or (transaction.producer_id != claim.producer_id and not overflowed):
+        raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    current, bumped = transaction.epoch == claim.epoch, transaction.epoch == claim.epoch + 1
+    if transaction.status in COMPLETE:
+        is_valid = bumped or overflowed or current
+    else:
+        is_valid = current
+    if not is_valid:
+        raise Refusal(ErrorCode.PRODUCER_FENCED)
+    return bumped or overflowed
+
+
+def prepare_end_with_bump(
+    transaction: Transaction | None, claim: Claim, committed: bool, new_producer_id: Callable[[], int], now_ms: int
+) -> Transaction:
+    """Decided from here on, whatever happens. The same state where a retry requests what is done. Raises Refusal."""
+    retry = _is_retry(transaction, claim)
+    assert transaction is not None, "there is nothing to end without a transactional id"
+    wanted = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT
+    if transaction.status == Status.ONGOING:
+        return bumped(transaction, wanted, new_producer_id, now_ms)
+    if retry and transaction.status == PREPARED[wanted]:
+        return transaction
+    if retry or committed:
+        raise Refusal(ErrorCode.INVALID_TXN_STATE)
+    return bumped(transaction, wanted, new_producer_id, now_ms)
+
+
+def bumped(transaction: Transaction, wanted: Status, new_producer_id: Callable[[], int], now_ms: int) -> Transaction:
+    """The prepared state under the next epoch, which fences what is late. Where the producer id has no other epoch for its
+    producer, another id follows with the end."""
+    epoch = transaction.epoch
+    return moved(
+        transaction,
+        now_ms,
+        status=wanted,
+        epoch=min(epoch + 1, MAX_EPOCH + 1),
+        last_epoch=epoch,
+        next_producer_id=new_producer_id() if epoch >= MAX_EPOCH else -1,
+        started_ms=transaction.started_ms if transaction.status == Status.ONGOING else now_ms,
+        client_transaction_version=BUMPS_FROM,
+    )
+
+
+def fenced(
+    transaction: Transaction, transaction_version: int, new_producer_id: Callable[[], int], now_ms: int
+) -> Transaction:
+    """An open transaction is aborted, whichever its producer's version, as the finalized level of transaction.version
+    demands. Raises Refusal where there is no producer id to go on with."""
+    assert transaction.status == Status.ONGOING, "only an open transaction is aborted by the coordinator"
+    if transaction_version >= BUMPS_FROM:
+        return bumped(transaction, Status.PREPARE_ABORT, new_producer_id, now_ms)
+    return fence(transaction, now_ms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from coterie.coordinator.events import OffsetStored
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import owners_of
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Group, Phase, Token
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from coterie.coordinator.consumer.topics.image import TopicsImage
+from coterie.coordinator.consumer.image import TopicsImage
 from coterie.laboratory.brokers.member_broker import MemberBroker
 from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
 from coterie.laboratory.members.group_member_actor import ActorEffect, GroupMemberActor

@@ -15,8 +15,8 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.timeline import Timeline
 from coterie.coordinator.state import Group
-from coterie.coordinator.views.consumer_explanation import explain_consumer_group
-from coterie.coordinator.views.explanation import explain_group
+from coterie.coordinator.views.classic_group import explain_group
+from coterie.coordinator.views.consumer_group import explain_consumer_group
 from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.playground.recording import PlayedRecording, WatchedOwnership

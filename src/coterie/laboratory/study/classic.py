@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from coterie.assignors import AssignableTopics
-from coterie.coordinator.consumer.topics.image import TopicsImage
+from coterie.coordinator.consumer.image import TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.laboratory.brokers.broker_actor import BrokerCommand, Response
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor

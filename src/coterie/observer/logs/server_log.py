@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES
+from coterie.coordinator.journal.patterns import OBSERVED, UNKNOWN
 from coterie.observer.logs.log_layouts import LoggedLine, logged_line, logged_lines, time_of
 from coterie.text.quantity import quantity
 

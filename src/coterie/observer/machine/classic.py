@@ -7,12 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import StoredChange, owners_of, stored_change, subscribed_topics
 from coterie.coordinator.journal.line import OWNERS_SHOWN, JournalLine
 from coterie.coordinator.journal.lines import by_member, note_ownership
-from coterie.coordinator.journal.patterns import Life, is_due
-from coterie.coordinator.journal.stored_changes import StoredChange, stored_change, subscribed_topics
+from coterie.coordinator.journal.patterns import INFERRED, OBSERVED, UNKNOWN, Life, is_due, known_cause
 from coterie.observer.logs.server_log import cause_of as kind_of
 from coterie.observer.machine.known import Course, KnownGroup, KnownMember, KnownTopics
 from coterie.observer.machine.rules import Cause, Departure, cause_of, fenced, why_departed, why_same_members

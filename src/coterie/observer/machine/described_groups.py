@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from coterie.coordinator.journal.generations import stored_change
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.journal.stored_changes import stored_change
 from coterie.observer.machine.classic import (
     COMPLETING,
     EMPTY,

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.journal.group_ownership import GroupOwnership
+from coterie.coordinator.journal.generations import GroupOwnership
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.patterns import LIVES_KEPT, Life
 from coterie.coordinator.share.state import ShareGroup

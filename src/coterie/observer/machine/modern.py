@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerSubscription
-from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.journal.patterns import Life
+from coterie.coordinator.journal.patterns import OBSERVED, UNKNOWN, Life, known_cause
 from coterie.coordinator.replay import MODERN_KINDS, replay_record
 from coterie.coordinator.shard import Step
 from coterie.coordinator.share import events as h

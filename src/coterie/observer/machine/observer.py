@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.coordinator import events as e
-from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.journal.patterns import SLOW_PHASE_MS, deploy, flapping
+from coterie.coordinator.journal.patterns import INFERRED, OBSERVED, SLOW_PHASE_MS, deploy, flapping, known_cause
 from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, baseline, pattern, stored_lines

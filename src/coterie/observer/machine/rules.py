@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
+from coterie.coordinator.journal.patterns import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.observer.machine.known import KnownGroup, KnownMember
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 

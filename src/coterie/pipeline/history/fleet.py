@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.coordinator.journal.evidence import INFERRED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
-from coterie.coordinator.journal.patterns import RESTART_MS, Life, is_deploy, restarts_of
+from coterie.coordinator.journal.patterns import INFERRED, RESTART_MS, UNKNOWN, Life, is_deploy, restarts_of
 from coterie.pipeline.history.job import frames_of
 from coterie.pipeline.history.reading.record_sources import JOURNAL, RECORD_BYTES
 from coterie.pipeline.history.rebalances import ENDS

@@ -3,7 +3,7 @@
 The journal is exact; an observer's has causes with their evidence. A broker's log (`server_log`) knows causes and phases, and
 nothing of partitions. The generations alone know who came and went and what moved, and no more of the time than when the new
 assignment was stored. A log and the generations together know for how long partitions were unowned
-(`coordinator/journal/group_ownership`).
+(`coordinator/journal/generations`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from coterie.coordinator.journal.evidence import OBSERVED
-from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
+from coterie.coordinator.journal.generations import GenerationChange, GroupOwnership, member_name, stored_change
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
-from coterie.coordinator.journal.stored_changes import member_name, stored_change
+from coterie.coordinator.journal.patterns import OBSERVED
 from coterie.machines.ownership import UnownedSpell
 from coterie.pipeline.history.group_metadata import stored_value
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP

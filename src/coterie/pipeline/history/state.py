@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from coterie.coordinator.events import OffsetRemoved, OffsetStored
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import owners_of
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.share.state import ShareGroup
-from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
+from coterie.coordinator.state import CONSUMER, CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored_records.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.streams.leave import task_owners
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.coordinator.subscriptions import CONSUMER
 from coterie.pipeline.history import topic_ids
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP, UNREADABLE
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN
+from coterie.coordinator.journal.patterns import INFERRED, OBSERVED, UNKNOWN
 
 BROKER = "broker"
 ORIGINS = {
@@ -52,7 +52,7 @@ OWNERSHIP = (
 )
 # One row per rebalance. `source`: the broker's journal (exact), a broker's log, an observer's journal, or the offsets (who
 # came and went); `origin`: one of coterie.pipeline.history.tables.ORIGINS. `why` in words; `cause` one of
-# coterie.coordinator.journal.line.CAUSES; moved, unowned_ms and undetected_ms are as coordinator/journal/group_ownership counts
+# coterie.coordinator.journal.line.CAUSES; moved, unowned_ms and undetected_ms are as coordinator/journal/generations counts
 # them, the times null where the phases or the assignment are missing.
 REBALANCES = (
     "group string, generation int, source string, origin string, event string, time_ms bigint, members int, leader string, "

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import group_stored
 from coterie.coordinator.classic.join import decide_join, rebalance_timeout_ms
 from coterie.coordinator.classic.leave import BATCH_FROM, decide_leave
+from coterie.coordinator.classic.sync import group_stored
 from coterie.coordinator.offsets.replay import replay_offset
 from coterie.coordinator.replay import restart_session
 from coterie.coordinator.state import COMPLETING, PREPARING, STABLE, Cause, CommittedOffset, Member

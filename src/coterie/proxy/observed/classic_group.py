@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.group_record import empty_group_stored
 from coterie.coordinator.classic.replay import replay
-from coterie.coordinator.journal import evidence as known
+from coterie.coordinator.classic.sync import empty_group_stored
+from coterie.coordinator.journal import patterns as known
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context, CoordinatorConfig

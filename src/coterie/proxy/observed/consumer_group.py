@@ -17,8 +17,8 @@ from coterie.coordinator.consumer.state import (
     LEAVE_GROUP_STATIC_EPOCH,
     TopicIdPartition,
 )
-from coterie.coordinator.journal.evidence import known_cause
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.patterns import known_cause
 from coterie.coordinator.state import Group
 from coterie.machines.ownership import OwnerChange, PartitionOwners, count_moved
 from coterie.proxy.observed.classic_group import NOT_SEEN, OBSERVED, SILENT, UNKNOWN, Evidence, SeenRequest, error_code

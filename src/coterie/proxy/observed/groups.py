@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.coordinator import events as e
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import owners_of
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
-from coterie.coordinator.state import Cause, Group
-from coterie.coordinator.subscriptions import CONSUMER
-from coterie.coordinator.views.explanation import explain_group
+from coterie.coordinator.state import CONSUMER, Cause, Group
+from coterie.coordinator.views.classic_group import explain_group
 from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, decide_beside_sync, form_held_back, left
 from coterie.proxy.observed.classic_group import ANY_CONFIG, LEFT, SILENT, ObservedClassicGroup, SeenRequest
 from coterie.proxy.observed.consumer_group import ObservedConsumers

@@ -8,9 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.coordinator.journal.evidence import OBSERVED, known_cause
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.journal.patterns import LIVES_KEPT, SLOW_PHASE_MS, Life, deploy, flapping, is_due
+from coterie.coordinator.journal.patterns import (
+    LIVES_KEPT,
+    OBSERVED,
+    SLOW_PHASE_MS,
+    Life,
+    deploy,
+    flapping,
+    is_due,
+    known_cause,
+)
 from coterie.coordinator.state import COMPLETING, PREPARING
 from coterie.proxy.observed.classic_group import ObservedClassicGroup, SeenRequest, error_code
 from coterie.wire.errors import ErrorCode

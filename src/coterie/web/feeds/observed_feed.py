@@ -10,7 +10,7 @@ from typing import Any
 
 from coterie.client import Admin, KafkaError
 from coterie.client.admin.group_explanation import PartitionProgress
-from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.journal.generations import owners_of
 from coterie.coordinator.journal.line import TOPIC, JournalLine
 from coterie.observer.explanations import seen_explanation
 from coterie.observer.group_descriptions import SHARE_TYPE, now_ms

@@ -14,7 +14,7 @@ from typing import Any
 from coterie.assignors.server_side import TargetMember, TargetTopic, assign_server_range
 from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.commits import check_fetch
+from coterie.coordinator.consumer.offsets import check_fetch
 from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     ConsumerGroupState,
@@ -25,8 +25,7 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import Target
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
-from coterie.coordinator.views.consumer_description import describe_consumer_group
-from coterie.coordinator.views.consumer_explanation import explain_consumer_group
+from coterie.coordinator.views.consumer_group import describe_consumer_group, explain_consumer_group
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
 from coterie.laboratory.checking.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
 from coterie.wire.errors import Refusal, error_of

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic
 
 from coterie.coordinator.commands import Command
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
+from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context

@@ -26,7 +26,7 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored_records.stored import StoredRecord
-from coterie.coordinator.views.description import describe_group
+from coterie.coordinator.views.classic_group import describe_group
 from coterie.coordinator.write_queue import drive
 from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.wire.declaration import Message

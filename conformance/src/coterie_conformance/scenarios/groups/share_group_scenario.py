@@ -20,8 +20,7 @@ from coterie.coordinator.outcome import Reply
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.share import events as s
 from coterie.coordinator.share.state import ShareAssignment, ShareGroup, ShareGroupState, StatePartitions, StateTopic
-from coterie.coordinator.views.share_description import describe_share_group
-from coterie.coordinator.views.share_explanation import explain_share_group
+from coterie.coordinator.views.share_group import describe_share_group, explain_share_group
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
 from coterie.wire.errors import error_of
 from coterie.wire.messages.share.alter_share_group_offsets import (

@@ -17,8 +17,7 @@ from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import CurrentTasks, OwnedTasks, StreamsGroup, StreamsGroupState
 from coterie.coordinator.streams.tasks import TaskId, Tasks
-from coterie.coordinator.views.streams_description import describe_streams_group
-from coterie.coordinator.views.streams_explanation import explain_streams_group, task_names
+from coterie.coordinator.views.streams_group import describe_streams_group, explain_streams_group, task_names
 from coterie.wire.errors import error_of
 from coterie.wire.messages.streams.streams_group_describe import TaskAssignment
 from coterie.wire.messages.streams.streams_group_heartbeat import (

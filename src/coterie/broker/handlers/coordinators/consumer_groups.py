@@ -13,7 +13,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import distinct
 from coterie.broker.settings.features import GROUP_VERSION
-from coterie.coordinator.views.consumer_description import describe_consumer_group
+from coterie.coordinator.views.consumer_group import describe_consumer_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_describe import (

@@ -16,7 +16,7 @@ from coterie.broker.requests.turns import distinct
 from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.share.state import ShareGroup
-from coterie.coordinator.views.description import describe_group, list_group
+from coterie.coordinator.views.classic_group import describe_group, list_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -12,7 +12,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import distinct
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.consumer.commits import check_fetch
+from coterie.coordinator.consumer.offsets import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.share.state import ShareGroup

@@ -21,7 +21,7 @@ from coterie.coordinator.commands import StatesDeleted, StatesInitialized
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.share.state import ShareGroup, StatePartitions
 from coterie.coordinator.share_state.state import NO_COUNT, NO_OFFSET
-from coterie.coordinator.views.share_description import describe_share_group
+from coterie.coordinator.views.share_group import describe_share_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.share import describe_share_group_offsets as described

@@ -16,8 +16,8 @@ from coterie.broker.requests.turns import distinct
 from coterie.broker.settings.features import STREAMS_VERSION
 from coterie.broker.storage.topic import is_legal_name
 from coterie.coordinator.streams.tasks import ConfiguredInternalTopic
-from coterie.coordinator.streams.topics.topology import MISSING_INTERNAL_TOPICS
-from coterie.coordinator.views.streams_description import describe_streams_group
+from coterie.coordinator.streams.topology import MISSING_INTERNAL_TOPICS
+from coterie.coordinator.views.streams_group import describe_streams_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.streams.streams_group_describe import (

@@ -11,7 +11,7 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.broker.storage.topic import check_name
-from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
+from coterie.coordinator.transactions.state import KNOWN_STATES, describe_transaction, list_transactions
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
-from coterie.coordinator.streams.assignors.process_load import ProcessLoad
 from coterie.coordinator.streams.java_order import JavaQueue, computed_order, java_order
 from coterie.coordinator.streams.tasks import (
     Members,
@@ -20,10 +19,52 @@ from coterie.coordinator.streams.tasks import (
     Tasks,
 )
 
+
+class ProcessLoad:
+    """``task_counts`` has the tasks of each member, ``load`` is their mean."""
+
+    def __init__(self, member_ids: list[str]) -> None:
+        self.task_counts = dict.fromkeys(java_order(member_ids), 0)
+        self.load = 0.0
+        self._task_count = 0
+        self.tasks: set[TaskId] = set()
+        self._active: dict[str, set[TaskId]] = {member_id: set() for member_id in member_ids}
+        self._standby: dict[str, set[TaskId]] = {member_id: set() for member_id in member_ids}
+        self._by_load: JavaQueue[str] | None = None
+
+    def add(self, member_id: str, task: TaskId, is_active: bool) -> int:
+        """Returns how many tasks the member has now."""
+        self._by_load = None
+        return self._add(member_id, task, is_active)
+
+    def add_to_least_loaded(self, task: TaskId, is_active: bool) -> int:
+        """Of members with equally many tasks, Kafka's choice. Returns how many tasks it has now."""
+        if len(self.task_counts) == 1:
+            return self._add(next(iter(self.task_counts)), task, is_active)
+        if self._by_load is None:
+            self._by_load = JavaQueue(self.task_counts, self.task_counts.__getitem__)
+        member_id = self._by_load.pop()
+        count = self._add(member_id, task, is_active)
+        self._by_load.push(member_id)
+        return count
+
+    def assigned(self, member_id: str) -> Tasks:
+        """The tasks of one member."""
+        return Tasks(frozenset(self._active[member_id]), frozenset(self._standby[member_id]))
+
+    def _add(self, member_id: str, task: TaskId, is_active: bool) -> int:
+        (self._active if is_active else self._standby)[member_id].add(task)
+        self.tasks.add(task)
+        self.task_counts[member_id] += 1
+        self._task_count += 1
+        self.load = self._task_count / len(self.task_counts)
+        return self.task_counts[member_id]
+
+
 _BY_PARTITION = itemgetter(1, 0)
 
 
-class Quota:
+class _Quota:
     """How many tasks a member may get of what is left: it falls as members are full."""
 
     def __init__(self, task_count: int, member_count: int) -> None:
@@ -65,8 +106,8 @@ class _Assignment:
         self._processes = {process_id: ProcessLoad(by_process[process_id]) for process_id in in_buckets}
         active = sum(s.task_count for s in subtopologies.values())
         stateful = sum(s.task_count for s in subtopologies.values() if s.is_stateful)
-        self._active_quota = Quota(active, len(members))
-        self._quota = Quota(active + stateful * config.standby_replicas, len(members))
+        self._active_quota = _Quota(active, len(members))
+        self._quota = _Quota(active + stateful * config.standby_replicas, len(members))
         self._active_before = {task: member_id for member_id in in_order for task in members[member_id].tasks.active}
         self._standby_before = _standby_candidates(members, in_order)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from coterie.coordinator.consumer.state import TopicId
-from coterie.coordinator.consumer.topics.xxh3 import xxh3_64
+from coterie.coordinator.consumer.xxh3 import xxh3_64
 
 NO_TOPICS_HASH = 0
 _SUBSCRIPTIONS_KEPT = 1_000

@@ -1,10 +1,20 @@
-"""Which commits of offsets a streams group takes (Kafka's StreamsGroup.validateOffsetCommit)."""
+"""The offsets of a streams group: which commits it takes (Kafka's StreamsGroup.validateOffsetCommit), which offsets go while it
+lives, and its end."""
 
 from __future__ import annotations
 
-from coterie.coordinator.consumer.commits import MEMBER_EPOCH_FROM, PartitionCheck, any_partition
 from coterie.coordinator.consumer.member_checks import known_member
-from coterie.coordinator.streams.leave import source_topics
+from coterie.coordinator.consumer.offsets import (
+    MEMBER_EPOCH_FROM,
+    PartitionCheck,
+    any_partition,
+    check_deletable,
+    expired_offsets,
+    offset_tombstones,
+)
+from coterie.coordinator.outcome import CoordinatorConfig, Outcome
+from coterie.coordinator.state import Cause
+from coterie.coordinator.streams.leave import source_topics, streams_tombstones, subscribed_by_streams
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -41,3 +51,18 @@ def check_streams_commit(
             raise Refusal(ErrorCode.STALE_MEMBER_EPOCH)
 
     return since_assignment
+
+
+def decide_delete_streams_group(group: StreamsGroup, exists: bool) -> Outcome:
+    """DeleteGroups: a group without members goes with its offsets; its internal topics stay. Raises Refusal."""
+    check_deletable(exists and not group.is_dead, bool(group.members))
+    return Outcome([*offset_tombstones(group), *streams_tombstones(Cause("deleted"))], divisible=True)
+
+
+def decide_expire_streams_offsets(group: StreamsGroup, now_ms: int, config: CoordinatorConfig) -> Outcome:
+    """Offsets of topics that the topology does not read go when they are old, and with the last one an empty group."""
+    gone = expired_offsets(group, subscribed_by_streams(group), now_ms, config)
+    outcome = Outcome([*gone], divisible=True)
+    if not group.members and len(gone) == len(group.offsets) and not group.pending_offsets:
+        outcome.events += streams_tombstones(Cause("expired"))
+    return outcome

@@ -1,1 +1,0 @@
-"""The topics of a topology: what the broker creates, how many partitions they have, and where they are served."""
