@@ -35,13 +35,13 @@ from coterie.coordinator.consumer.regexes import decide_regexes_resolved
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, ConsumerGroup
 from coterie.coordinator.offsets.commit import decide_commit
-from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.offsets.delete import (
     decide_delete_group,
     decide_expire_offsets,
     decide_offset_delete,
     decide_topics_deleted,
 )
+from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.replay import AnyGroup

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.sync import group_store_error
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
+from coterie.coordinator.classic.sync import group_store_error
 from coterie.coordinator.consumer.offsets import PartitionCheck, any_partition, check_commit
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
