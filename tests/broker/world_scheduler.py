@@ -6,9 +6,13 @@ import math
 from collections.abc import Callable
 
 from coterie.broker.process.scheduling import Clock
+from coterie.client.connection.connection import Connection
 from coterie.laboratory.world import World
+from coterie.testing.simulated import WorldBroker
+from coterie.text.addresses import parse_address
 
 BUSY_MS = 4  # of one piece of work, at most, by the time that the scheduler shows to it
+REQUEST_S = 30.0
 
 
 class VirtualTimer:
@@ -64,3 +68,9 @@ class VirtualClock(Clock):
 
     def jump(self, ms: int) -> None:
         raise AssertionError("virtual time is moved by its world")
+
+
+async def connections(broker: WorldBroker, client_id: str = "test") -> list[Connection]:
+    """One to each broker."""
+    addresses = map(parse_address, broker.bootstrap_servers.split(","))
+    return [await Connection.connect(host, port, client_id, REQUEST_S) for host, port in addresses]

@@ -7,6 +7,7 @@ from itertools import chain, combinations
 
 import pytest
 
+from coterie.controller import nodes
 from coterie.controller.elected.election import (
     after_failure,
     controlled_shutdown,
@@ -15,9 +16,17 @@ from coterie.controller.elected.election import (
     offline_leader,
     preferred,
 )
+from coterie.controller.elected.view import ControllerConfig
+from coterie.controller.machine import ControllerMachine
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
+from coterie.laboratory.world import World
 from coterie.replication.states import NO_LEADER, PartitionState
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import Create, Operation, Read, Znode
 
 REPLICAS = (2, 4)
+PARTITION = ("t", 0)
+STATE = paths.partition_state(*PARTITION)
 
 
 def state(leader: int, isr: tuple[int, ...], replicas: tuple[int, ...] = REPLICAS) -> PartitionState:
@@ -146,3 +155,28 @@ def test_a_replica_that_is_no_longer_assigned_holds_no_isr_together() -> None:
     leaving = controlled_shutdown(state(2, (2, 4, 9)), {2, 4, 9}, {2}, 5, at_least=2)
     assert leaving is not None
     assert (leaving.leader, leaving.isr) == (4, (2, 4, 9)), "2 stays, as 9 does not count"
+
+
+def test_changes_without_an_end_do_not_delay_the_rebalance() -> None:
+    """Another change comes with each operation, 10 ms apart; the rebalance is due 5 s after the election."""
+    server = ZooKeeperServer(World(1))
+    session = server.connect(10**9, lambda path: None)
+    server.apply(session, Create(paths.broker(2), nodes.broker("b2", 9092, None, 0)))
+    server.apply(session, Create(paths.topic("t"), nodes.topic({0: (2, 1)}), ephemeral=False))
+    state = PartitionState(1, 0, (1, 2), 0, 0, (2, 1))
+    server.apply(session, Create(STATE, nodes.state(state), ephemeral=False))
+    machine = ControllerMachine(ControllerConfig(1, nodes.broker("b1", 9092, None, 0)), 0)
+
+    def leader() -> int:
+        node = server.apply(session, Read(STATE))
+        assert isinstance(node, Znode)
+        return nodes.state_of(node, (2, 1)).leader
+
+    for step in range(700):
+        effect = machine.next(10 * step)
+        result = server.apply(session, effect) if isinstance(effect, Operation) else None
+        machine.respond(result)
+        machine.changed(nodes.ISR_CHANGES)
+        if step == 490:
+            assert leader() == 1
+    assert leader() == 2

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, EpochStart, LeaderEpochCache
+from coterie.log.epochs.epoch_checkpoint import LogEpochs, read_epochs
+from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.findings import Finding
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.leader_epochs import (
     UNDEFINED_EPOCH,
@@ -16,21 +21,12 @@ from coterie.log.leader_epochs import (
     LogEpochs,
     read_epochs,
 )
+from coterie.log.partition_log import PartitionLog
+from coterie.log.retention import delete_records
+from coterie.records.encoding import encode_batch
+from coterie_conformance.fuzzing.disk_fuzz import DIRECTORY
 
 END = 100
-
-
-def cache(*entries: tuple[int, int]) -> LeaderEpochCache:
-    made = LeaderEpochCache()
-    for epoch, start_offset in entries:
-        made.assign(epoch, start_offset)
-    return made
-
-
-def entries(made: LeaderEpochCache) -> list[tuple[int, int]]:
-    return [(e.epoch, e.start_offset) for e in made.entries]
-
-
 THREE = ((2, 6), (3, 8), (4, 11))
 ASSIGNED = {  # name: what is assigned, in order, and the entries
     "shouldNotOverwriteLogEndOffsetForALeaderEpochOnceItHasBeenAssigned": (((2, 9), (2, 10)), [(2, 9)]),
@@ -41,14 +37,6 @@ ASSIGNED = {  # name: what is assigned, in order, and the entries
     "shouldEnforceOffsetsIncreaseMonotonically": (((2, 6), (3, 5)), [(3, 5)]),
     "shouldTruncateIfMatchingEpochButEarlierStartingOffset": (((5, 11), (6, 12), (7, 13), (7, 12)), [(5, 11), (7, 12)]),
 }
-
-
-@pytest.mark.parametrize("name", ASSIGNED)
-def test_epochs_that_are_assigned(name: str) -> None:
-    assigned, kept = ASSIGNED[name]
-    assert entries(cache(*assigned)) == kept
-
-
 FIVE_TO_SEVEN = ((5, 11), (6, 12), (7, 13))
 EVEN = ((0, 10), (2, 13), (4, 17))
 CHANGED_OFTEN = ((1, 11), (1, 12), (2, 13), (2, 14), (3, 15), (3, 16))
@@ -86,6 +74,41 @@ ENDS = [  # name, what is assigned, the log's end, the requested epoch, its end
     ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES, 9, 0, (0, 3)),
     ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES, 9, 1, (1, 6)),
 ]
+CUTS = {  # name: where the log ends now, and the entries that are left of THREE
+    "shouldDropEntriesOnEpochBoundaryWhenRemovingLatestEntries": (8, [(2, 6)]),
+    "shouldDropEntriesBetweenEpochBoundaryWhenRemovingNewest": (9, [(2, 6), (3, 8)]),
+    "shouldNotResetEpochHistoryHeadIfUndefinedPassed": (UNDEFINED_OFFSET, [*THREE]),
+    "shouldNotResetEpochHistoryTailIfUndefinedPassed": (UNDEFINED_OFFSET, [*THREE]),
+}
+FROM_ZERO = ((0, 0), (1, 7), (2, 10))
+STARTS = {  # name: the entries, where the log starts now, and what is left
+    "shouldPreserveResetOffsetOnClearEarliestIfOneExists": (THREE, 8, [(3, 8), (4, 11)]),
+    "shouldUpdateSavedOffsetWhenOffsetToClearToIsBetweenEpochs": (THREE, 9, [(3, 9), (4, 11)]),
+    "shouldNotClearAnythingIfOffsetToEarly": (THREE, 1, [*THREE]),
+    "shouldNotClearAnythingIfOffsetToFirstOffset": (THREE, 6, [*THREE]),
+    "shouldRetainLatestEpochOnClearAllEarliest": (THREE, 11, [(4, 11)]),
+    "shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest": (THREE, 9, [(3, 9), (4, 11)]),
+    "shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest2": (FROM_ZERO, 5, [(0, 5), (1, 7), (2, 10)]),
+    "shouldRetainLatestEpochOnClearAllEarliestAndUpdateItsOffset": (THREE, 15, [(4, 15)]),
+}
+NOW = 1_700_000_000_000
+
+
+def cache(*entries: tuple[int, int]) -> LeaderEpochCache:
+    made = LeaderEpochCache()
+    for epoch, start_offset in entries:
+        made.assign(epoch, start_offset)
+    return made
+
+
+def entries(made: LeaderEpochCache) -> list[tuple[int, int]]:
+    return [(e.epoch, e.start_offset) for e in made.entries]
+
+
+@pytest.mark.parametrize("name", ASSIGNED)
+def test_epochs_that_are_assigned(name: str) -> None:
+    assigned, kept = ASSIGNED[name]
+    assert entries(cache(*assigned)) == kept
 
 
 @pytest.mark.parametrize(("name", "assigned", "log_end", "epoch", "end"), ENDS)
@@ -102,14 +125,6 @@ def test_should_fetch_latest_epoch_of_empty_cache() -> None:
     assert cache().latest == UNDEFINED_EPOCH
 
 
-CUTS = {  # name: where the log ends now, and the entries that are left of THREE
-    "shouldDropEntriesOnEpochBoundaryWhenRemovingLatestEntries": (8, [(2, 6)]),
-    "shouldDropEntriesBetweenEpochBoundaryWhenRemovingNewest": (9, [(2, 6), (3, 8)]),
-    "shouldNotResetEpochHistoryHeadIfUndefinedPassed": (UNDEFINED_OFFSET, [*THREE]),
-    "shouldNotResetEpochHistoryTailIfUndefinedPassed": (UNDEFINED_OFFSET, [*THREE]),
-}
-
-
 @pytest.mark.parametrize("name", CUTS)
 def test_entries_behind_the_end_go(name: str) -> None:
     end_offset, left = CUTS[name]
@@ -117,19 +132,6 @@ def test_entries_behind_the_end_go(name: str) -> None:
     made.truncate_from_end(end_offset)
     assert entries(made) == left
     assert made.latest == left[-1][0]
-
-
-FROM_ZERO = ((0, 0), (1, 7), (2, 10))
-STARTS = {  # name: the entries, where the log starts now, and what is left
-    "shouldPreserveResetOffsetOnClearEarliestIfOneExists": (THREE, 8, [(3, 8), (4, 11)]),
-    "shouldUpdateSavedOffsetWhenOffsetToClearToIsBetweenEpochs": (THREE, 9, [(3, 9), (4, 11)]),
-    "shouldNotClearAnythingIfOffsetToEarly": (THREE, 1, [*THREE]),
-    "shouldNotClearAnythingIfOffsetToFirstOffset": (THREE, 6, [*THREE]),
-    "shouldRetainLatestEpochOnClearAllEarliest": (THREE, 11, [(4, 11)]),
-    "shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest": (THREE, 9, [(3, 9), (4, 11)]),
-    "shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest2": (FROM_ZERO, 5, [(0, 5), (1, 7), (2, 10)]),
-    "shouldRetainLatestEpochOnClearAllEarliestAndUpdateItsOffset": (THREE, 15, [(4, 15)]),
-}
 
 
 @pytest.mark.parametrize("name", STARTS)
@@ -184,3 +186,27 @@ def test_the_end_of_an_epoch_is_where_the_next_begins(steps: list[int], requeste
         assert response == EndOfEpoch()
     else:
         assert response.end_offset == sum(epoch <= requested for epoch in epochs)
+
+
+def append(log: PartitionLog, epoch: int, count: int) -> None:
+    """So many batches in that epoch."""
+    log.begin_epoch(epoch)
+    for _ in range(count):
+        log.append(encode_batch([(NOW, b"k", b"v", ())]), NOW)
+
+
+def test_a_crash_after_the_start_was_moved_changes_no_epoch() -> None:
+    """The start was not noted yet. The batches before it got the epoch of those behind, and followers asked for its end."""
+    fs, config = MemoryFileSystem(), LogConfig()
+    log = PartitionLog.open(fs, DIRECTORY, config, clean=True, high_watermark=0)
+    append(log, 2, 1)
+    append(log, 5, 3)
+    log.move_high_watermark(4)
+    assert delete_records(log, 2) == 2
+    append(log, 7, 2)
+    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.cache.entries] == [(5, 2), (7, 4)]
+    findings: list[Finding] = []
+    log = PartitionLog.open(fs, DIRECTORY, config, clean=False, high_watermark=4, report=findings.append)
+    assert [header.leader_epoch for _, header in log.segments[0].headers(0)] == [2, 5, 5, 5, 7, 7]
+    assert [finding.file for finding in findings] == [f"{DIRECTORY}/leader-epoch-checkpoint"], "read from the batches"
+    assert log.epochs.cache.end_of(2, log.end_offset).end_offset == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +19,28 @@ from coterie.pipeline import queries, sentences
 from coterie.pipeline.options.types import OptionError
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
+
+MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {
+    "a topic that is missing": ({"subscribe": "none"}, "", "topic none: it does not exist; create it first"),
+    "nothing to read": ({}, "", "say what to read with exactly one of the options"),
+    "a column that is missing": (
+        {"subscribe": "t"},
+        "key binary, wert binary",
+        "has no column wert: it has key, value",
+    ),
+    "a column of another type": (
+        {"subscribe": "t"},
+        "value int",
+        "the column value is binary, not int: correct the schema",
+    ),
+    "an option that is misspelt": ({"subscribe": "t", "startingOfsets": "latest"}, "", "did you mean startingOffsets?"),
+    "a folder that is missing": (
+        {"subscribe": "t", "logFolder": "/none"},
+        "",
+        "option logFolder: there is no folder /none",
+    ),
+}
+NAME = re.compile(r"[A-Za-z0-9-]+")
 
 
 @pytest.fixture
@@ -47,28 +73,6 @@ def test_a_process_of_the_users_keeps_its_tracebacks(
     assert not hidden("my.application", OptionError("say what to read"))
     monkeypatch.setenv(sentences.HIDE_TRACEBACK, "")
     assert not hidden("pyspark.daemon", OptionError("say what to read"))
-
-
-MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {
-    "a topic that is missing": ({"subscribe": "none"}, "", "topic none: it does not exist; create it first"),
-    "nothing to read": ({}, "", "say what to read with exactly one of the options"),
-    "a column that is missing": (
-        {"subscribe": "t"},
-        "key binary, wert binary",
-        "has no column wert: it has key, value",
-    ),
-    "a column of another type": (
-        {"subscribe": "t"},
-        "value int",
-        "the column value is binary, not int: correct the schema",
-    ),
-    "an option that is misspelt": ({"subscribe": "t", "startingOfsets": "latest"}, "", "did you mean startingOffsets?"),
-    "a folder that is missing": (
-        {"subscribe": "t", "logFolder": "/none"},
-        "",
-        "option logFolder: there is no folder /none",
-    ),
-}
 
 
 @pytest.mark.slow
@@ -113,3 +117,15 @@ def test_the_connectors_metrics_of_a_source() -> None:
     metrics = {"minOffsetsBehindLatest": "0", "avgOffsetsBehindLatest": "2.5", "maxOffsetsBehindLatest": "5"}
     assert queries.metrics(source) == metrics
     assert queries.metrics({"latestOffset": None, "endOffset": None}) == {}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {match[0].lower() for match in map(NAME.match, requirements) if match is not None}
+
+
+def test_the_extra_brings_what_spark_connect_needs() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    ours = names(project["optional-dependencies"]["spark"])
+    needed = names([r for r in importlib.metadata.requires("pyspark") or () if 'extra == "connect"' in r])
+    assert {"grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"} <= needed
+    assert needed <= ours

@@ -10,7 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 from coterie.client import Admin, Consumer, KafkaError
@@ -18,11 +21,14 @@ from coterie.client.offsets.offsets import list_offsets
 from coterie.client.settings.settings import client_settings
 from coterie.pipeline.options.options import sink_options
 from coterie.pipeline.options.types import OptionError
-from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
+from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, by_topic, write_rows, write_transaction
 from coterie.pipeline.sink import target as sink_target
+from coterie.records.arrow_arrays import blobs_of
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from tests.broker_process import BrokerProcess, free_port
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def target(broker: BrokerProcess, *, topic: str | None = "out") -> SinkTarget:
@@ -192,3 +198,32 @@ def test_a_row_without_a_topic(coterie_broker: LocalBroker) -> None:
     batch = pyarrow.record_batch({"topic": pyarrow.array(["a", None]), "value": [b"1", b"2"]})
     with pytest.raises(OptionError, match="a row has no topic"):
         asyncio.run(write_rows(to, iter([batch])))
+
+
+pairs = st.tuples(st.sampled_from(("", "h", "ä€")), st.none() | st.binary(max_size=3))
+header_rows = st.none() | st.lists(pairs, max_size=3)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+def test_keys_and_values(kind: Any) -> None:
+    column = pa.array(["\u00e9".encode(), None, b""], pa.binary()).cast(kind)
+    assert blobs_of(column) == ["\u00e9".encode(), None, b""]
+    assert blobs_of(column.slice(2)) == [b""]
+    assert blobs_of(pa.nulls(2, kind)) == [None, None]
+    assert blobs_of(column.slice(3)) == []
+
+
+@given(st.lists(header_rows, max_size=8) | st.integers(1, 4).map(lambda n: [[("h", b"v")]] * n), st.integers(0, 3))
+def test_the_headers_of_rows(given_rows: list[list[tuple[str, bytes | None]] | None], begin: int) -> None:
+    structs = [None if row is None else [{"key": k, "value": v} for k, v in row] for row in given_rows]
+    batch = pa.record_batch({"value": pa.nulls(len(structs), pa.binary()), "headers": pa.array(structs, HEADERS)})
+    ((_, columns),) = by_topic(batch.slice(begin), ("value", "headers"), "t")
+    wanted = [tuple(row or ()) for row in given_rows[begin:]]
+    assert columns.headers == wanted
+    assert columns.header_bytes == [sum(len(k.encode()) + len(v or b"") for k, v in row) for row in wanted]
+
+
+def test_a_header_without_a_name() -> None:
+    batch = pa.record_batch({"value": [b"v"], "headers": pa.array([[{"key": None, "value": b"v"}]], HEADERS)})
+    with pytest.raises(OptionError, match="a header has no name"):
+        list(by_topic(batch, ("value", "headers"), "t"))

@@ -7,7 +7,14 @@ import random
 import pytest
 
 from coterie.proxy.frames import FrameStream, PartKind, UnfitFrame
-from coterie.proxy.requests import request_head, request_head_bytes, response_head_bytes
+from coterie.proxy.requests import (
+    Exchange,
+    Exchanges,
+    RequestHead,
+    request_head,
+    request_head_bytes,
+    response_head_bytes,
+)
 from coterie.wire.apis import APIS
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -78,3 +85,24 @@ def test_a_head_of_bytes_that_are_no_request_is_read_or_refused(frame: bytes) ->
     head = request_head(frame)
     assert (head is None) == (len(frame) < 12)
     assert head is None or head.client_id == ""
+
+
+def exchange(correlation_id: int, *, has_response: bool = True) -> Exchange:
+    return Exchange(RequestHead(0, 9, correlation_id, "c", has_response))
+
+
+def test_requests_that_the_broker_passes_over_have_no_response_any_more() -> None:
+    exchanges = Exchanges()
+    passed_over, responded, later = exchange(1), exchange(2), exchange(3)
+    for each in (passed_over, exchange(7, has_response=False), responded, later):
+        exchanges.sent(each)
+    assert exchanges.responded(7) is None
+    assert exchanges.responded(2) is responded
+    assert list(exchanges.waiting) == [later]
+
+
+def test_a_response_that_nobody_asked_for_belongs_to_no_request() -> None:
+    exchanges = Exchanges()
+    exchanges.sent(exchange(1))
+    assert exchanges.responded(9) is None
+    assert len(exchanges.waiting) == 1

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+from itertools import product
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.cli import main
 from coterie.records import compiled
 from coterie.records import decoding as module
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchRecord, batches, decode_headers, payload, read_header
@@ -18,6 +21,7 @@ from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 
 sizes = st.lists(st.one_of(st.integers(0, 3), st.just(100), st.integers(0, 300)), min_size=1, max_size=200)
+NAMES = ("ENCODING_COMPILED", "ROWS_COMPILED", "COMPILED")
 
 
 @given(sizes, st.lists(st.one_of(st.none(), st.binary(max_size=80)), min_size=1, max_size=5), st.booleans())
@@ -99,3 +103,27 @@ def test_the_compiled_part_keeps_nothing() -> None:
             module.decode_rows(data, 0, header, tuple, leading)
     after = sys.getrefcount(leading[0])
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("built", "summary"),
+    [
+        ((), "interpreted"),
+        (NAMES[:1], "compiled (_encoding; the others interpreted)"),
+        (NAMES, "compiled (_encoding, _rows, _unfold)"),
+    ],
+)
+def test_the_version_names_the_compiled_record_codecs(
+    monkeypatch: pytest.MonkeyPatch, built: tuple[str, ...], summary: str
+) -> None:
+    for name in NAMES:
+        monkeypatch.setattr(compiled, name, name in built)
+    version, codecs = CliRunner().invoke(main, ["--version"]).output.splitlines()
+    assert version.startswith("coterie, version ")
+    assert codecs == f"record codecs: {summary}"
+
+
+def test_lines_are_split_as_bytes_are() -> None:
+    short = (bytes(each) for size in range(7) for each in product(b"\n\ra", repeat=size))
+    for data in (*short, b"\n" * 5_000, b"x" * 100_000 + b"\n" + b"\0" * 100_000):
+        assert compiled.split_lines(data) == data.split(b"\n")

@@ -10,8 +10,7 @@ from coterie.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEp
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched
-from tests.replication.fakes import CONFIG, PARTITION, log_of, state
-from tests.replication.memory_log import Batch, MemoryReplicaLog
+from tests.replication.fakes import CONFIG, PARTITION, Batch, MemoryReplicaLog, log_of, state
 
 NOW = 1_000_000
 

@@ -16,8 +16,7 @@ from coterie.replication.states import (
     ReplicaRefusal,
     WriteIsr,
 )
-from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state, written
-from tests.replication.memory_log import MemoryReplicaLog
+from tests.replication.fakes import CONFIG, NOW, PARTITION, MemoryReplicaLog, fetch, leader, log_of, state, written
 
 LAG_MS = CONFIG.replica_lag_time_max_ms
 Isr = tuple[int, ...]

@@ -18,8 +18,7 @@ from coterie.replication.states import (
     ReplicaError,
     ReplicaRefusal,
 )
-from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state
-from tests.replication.memory_log import Batch, MemoryReplicaLog
+from tests.replication.fakes import CONFIG, NOW, PARTITION, Batch, MemoryReplicaLog, fetch, leader, log_of, state
 
 
 def decided(effects: list[Effect]) -> list[AppendDecided]:

@@ -20,8 +20,7 @@ from coterie.replication.states import (
     StoppedReplica,
     TopicPartition,
 )
-from tests.replication.fakes import CONFIG, NOW, PARTITION, log_of, state
-from tests.replication.memory_log import MemoryReplicaLog
+from tests.replication.fakes import CONFIG, NOW, PARTITION, MemoryReplicaLog, log_of, state
 
 OTHER: TopicPartition = ("orders", 1)
 THIRD: TopicPartition = ("orders", 2)

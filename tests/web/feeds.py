@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import Any
+
+import aiohttp
 
 from coterie.coordinator.journal.line import JournalLine
 from coterie.text.phrase import Phrase
@@ -64,3 +67,20 @@ async def served(feed: HandFeed, **settings: Any) -> AsyncIterator[str]:
     async with ConsoleServer(feed, **settings) as server:
         host, port = await server.start("127.0.0.1", 0)
         yield f"http://{host}:{port}"
+
+
+async def events(session: aiohttp.ClientSession, url: str, count: int) -> list[tuple[str, Any]]:
+    """The first events of a stream."""
+    seen: list[tuple[str, Any]] = []
+    async with session.get(url, timeout=aiohttp.ClientTimeout(30), read_bufsize=2**24) as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        name = ""
+        async for raw in response.content:
+            text = raw.decode().rstrip("\n")
+            if text.startswith("event: "):
+                name = text.removeprefix("event: ")
+            elif text.startswith("data: "):
+                seen.append((name, json.loads(text.removeprefix("data: "))))
+                if len(seen) == count:
+                    break
+    return seen

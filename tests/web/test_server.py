@@ -10,8 +10,7 @@ import aiohttp
 
 from coterie.text.phrase import Phrase
 from tests.web.explanations import explanation
-from tests.web.feeds import HandFeed, line, row, served
-from tests.web.streams import events
+from tests.web.feeds import HandFeed, events, line, row, served
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -7,9 +7,11 @@ import dataclasses
 import importlib
 import inspect
 import io
+import pkgutil
 import random
 from typing import Any
 
+import kafka.protocol.old
 import pytest
 
 from coterie.wire.apis import APIS, CLUSTER_APIS
@@ -46,6 +48,18 @@ EVERY: list[type[Message]] = [
     GroupMetadataKey,
 ]
 every_message = pytest.mark.parametrize("message", EVERY, ids=lambda message: message.__name__)
+SINCE_KIO = (93, 94)  # APIs of Kafka 4.4, which `test_kafka_schemas` compares
+OLD_APIS = {0: 2, 1: 3, 2: 0, 19: 1, 20: 0, 32: 0, 23: 1}  # api key -> the newest version that kio lacks
+MODULES = [
+    importlib.import_module(f"{kafka.protocol.old.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(kafka.protocol.old.__path__)
+]
+VERSIONS = [
+    (message, version)
+    for key, newest in OLD_APIS.items()
+    for message in (APIS[key].request, APIS[key].response)
+    for version in range(newest + 1)
+]
 
 
 def versions(message: type[Message]) -> range:
@@ -64,9 +78,6 @@ def test_round_trip_and_every_cut(message: type[Message]) -> None:
             for cut in range(0, len(data), max(1, len(data) // 40)):
                 with pytest.raises(WireError):
                     message.decode(data[:cut], version)
-
-
-SINCE_KIO = (93, 94)  # APIs of Kafka 4.4, which `test_kafka_schemas` compares
 
 
 def kio_type(message: type[Message], version: int) -> type[Any] | None:
@@ -239,3 +250,23 @@ def test_the_constructor_made_at_first_use_is_that_of_a_dataclass() -> None:
     for wrong in (lambda: Whole("a", [], Part(), 4), lambda: Whole(unknown=1), lambda: Nothing(1)):  # type: ignore[call-arg]
         with pytest.raises(TypeError):
             wrong()
+
+
+def their_type(message: type[Message], version: int) -> Any:
+    name = f"{message.__name__}_v{version}"
+    return next(getattr(module, name) for module in MODULES if hasattr(module, name))
+
+
+@pytest.mark.parametrize(("message", "version"), VERSIONS, ids=lambda x: x.__name__ if isinstance(x, type) else f"v{x}")
+def test_another_codec_reads_and_writes_the_same_bytes(message: type[Message], version: int) -> None:
+    other = their_type(message, version)
+    rng = random.Random(f"old-{message.__name__}-{version}")
+    for _ in range(5):
+        value = random_struct(message, version, rng)
+        data = value.encode(version)
+        assert other.decode(io.BytesIO(data)).encode() == data
+        assert message.decode(data, version) == value
+
+
+def test_kio_does_not_have_these() -> None:
+    assert [(m.__name__, v) for m, v in VERSIONS if kio_type(m, v) is not None] == []

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.wire import topic_names
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.framing import MAX_HEADER_TAGS, decode_response, encode_request, encode_response, read_head, skip_tags
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequestTopic
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequestTopics
+from coterie.wire.messages.logs.fetch import FetchTopic
+from coterie.wire.messages.logs.produce import TopicProduceData
 from coterie.wire.primitives import (
     WireError,
     java_long,
@@ -128,3 +135,21 @@ def test_varints_that_are_too_long_are_refused(read: Callable[[bytes, int], obje
 def test_bits_beyond_an_int_are_dropped(data: bytes, short: int, long: int) -> None:
     assert read_varint(data, 0) == (short, 5)
     assert read_varlong(data, 0) == (long, 5)
+
+
+@pytest.mark.parametrize(
+    ("topic", "last"),
+    [
+        (FetchTopic, topic_names.FETCH),
+        (TopicProduceData, topic_names.PRODUCE),
+        (OffsetCommitRequestTopic, topic_names.OFFSET_COMMIT),
+        (OffsetFetchRequestTopics, topic_names.OFFSET_FETCH),
+    ],
+)
+def test_ids_follow_names(topic: Any, last: int) -> None:
+    fields = {field.name: field.metadata["versions"] for field in dataclasses.fields(topic)}
+    names = fields.get("topic") or fields["name"]
+    assert last in names
+    assert last + 1 not in names
+    assert last not in fields["topic_id"]
+    assert last + 1 in fields["topic_id"]

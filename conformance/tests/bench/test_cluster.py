@@ -12,7 +12,9 @@ from coterie.client import Admin
 from coterie_conformance.bench.loads import cluster_load
 from coterie_conformance.bench.loads.cluster_load import create_topic, ends, outage, produced, produced_singles
 from coterie_conformance.bench.loads.load import batch_of
+from coterie_conformance.bench.observer import observer
 from coterie_conformance.cluster.mixed import BrokerKind, MixedCluster, in_turn, mixed_cluster, wait_until
+from coterie_conformance.proxy.overhead import proxy_rows
 from coterie_conformance.servers.kafka import CannotRun
 
 QUICK = {"zookeeper.session.timeout.ms": "2000"}
@@ -63,3 +65,19 @@ def test_records_that_were_not_replicated_are_not_counted(monkeypatch: pytest.Mo
 
 def test_each_broker_leads_in_turn() -> None:
     assert in_turn((1, 2, 3), 4) == {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2], 3: [1, 2, 3]}
+
+
+@pytest.mark.slow
+def test_a_small_cluster(tmp_path: Path) -> None:
+    rows = list(observer(tmp_path, groups=100, commits=5_000))
+    assert len(rows) == 7
+    assert all(row.value > 0 for row in rows[1:4])
+    assert rows[4].value < rows[5].value  # it reads before it has described every group
+
+
+@pytest.mark.slow
+def test_a_few_requests(tmp_path: Path) -> None:
+    rows = list(proxy_rows(tmp_path, round_trips=20, seconds=0.2))
+    assert [row.unit for row in rows] == ["ms", "ms", "MB/s"]
+    assert rows[1].value > 0
+    assert rows[2].value > 0

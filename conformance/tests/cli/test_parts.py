@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from click.testing import CliRunner
 
 from coterie_conformance.cli import compare as command
 from coterie_conformance.cli.parts.options import PartOptions
-from coterie_conformance.cli.parts.table import KafkaPart
-from coterie_conformance.servers.kafka import CannotRun
+from coterie_conformance.cli.parts.order import MOST_MINUTES, NIGHT_MINUTES, ORDER, in_order, rows, runs
+from coterie_conformance.cli.parts.table import KAFKA_PARTS, OTHER_PARTS, KafkaPart
+from coterie_conformance.servers.kafka import VERSIONS, CannotRun
+
+PAGE = Path(__file__).parents[3] / "docs/contributing/conformance.md"
+VERSIONS_OF = {name: part.versions for name, part in KAFKA_PARTS.items()}
 
 
 def _part(failed: int, **figures: Any) -> KafkaPart:
@@ -47,3 +52,55 @@ def test_a_part_that_no_version_runs_does_not_pass(monkeypatch: pytest.MonkeyPat
     done = CliRunner().invoke(command.compare, ["--kafka", "4.3.0", "--part", "client"])
     assert done.exit_code == 2
     assert "nothing to run with --kafka 4.3.0: client runs on 3.9.1" in done.stderr
+
+
+def test_every_part_has_its_row_and_its_time() -> None:
+    assert ORDER.keys() == KAFKA_PARTS.keys() | OTHER_PARTS.keys()
+    table = {name: float(minutes) for name, _, minutes, _ in rows(VERSIONS_OF)}
+    total = table.pop("all")
+    assert {name: minutes for name, minutes in table.items() if minutes > MOST_MINUTES} == {}
+    assert total == pytest.approx(sum(table.values()))
+    assert total <= NIGHT_MINUTES
+
+
+def test_the_parts_are_listed_in_their_order() -> None:
+    done = CliRunner().invoke(command.compare, ["--list"])
+    assert done.exit_code == 0
+    first_words = [line.split()[0] for line in done.stdout.splitlines()]
+    assert first_words == ["PART", *ORDER, "all"]
+    assert [*command.PARTS] == [*ORDER]
+
+
+def test_the_page_has_the_table() -> None:
+    """A row that changed is printed by its failure."""
+    lines = [
+        f"| `{name}` | {kafka} | {minutes} | {broken_by} |" for name, kafka, minutes, broken_by in rows(VERSIONS_OF)
+    ]
+    text = PAGE.read_text()
+    assert [line for line in lines if line not in text] == []
+
+
+def test_parts_run_one_after_another_beside_the_newest_kafka_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not version by version: what a change breaks is met before what it does not concern."""
+    ran: list[tuple[str, str]] = []
+
+    def part(name: str, versions: tuple[str, ...]) -> KafkaPart:
+        def run(options: PartOptions) -> dict[str, int]:
+            ran.append((name, options.version))
+            return {name: 1, "failed": 0}
+
+        return KafkaPart(run, lambda _: [], versions)
+
+    monkeypatch.setattr(command, "KAFKA_PARTS", {n: part(n, VERSIONS) for n in ("format", "requests")})
+    done = CliRunner().invoke(command.compare, ["--part", "format", "--part", "requests"])
+    assert done.exit_code == 0
+    assert ran == [(name, version) for name in ("requests", "format") for version in reversed(VERSIONS)]
+
+
+def test_a_part_without_a_row_runs_last() -> None:
+    assert in_order(["new", "rocketmq", "requests"]) == ["requests", "rocketmq", "new"]
+    assert [*runs(["rocketmq", "requests"], {"requests": ("1", "2")})] == [
+        ("requests", "2"),
+        ("requests", "1"),
+        ("rocketmq", ""),
+    ]

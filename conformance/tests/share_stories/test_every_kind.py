@@ -10,7 +10,8 @@ import pytest
 from conformance.tests.share_stories.test_share_stories import forget_acceptances
 from coterie.coordinator.offsets import fetch
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchResponsePartition
-from coterie_conformance.share_stories import every_kind
+from coterie_conformance.share_stories import beside_classic, every_kind
+from coterie_conformance.share_stories.beside_classic import run_once
 from coterie_conformance.share_stories.every_kind import run_kinds_seed
 from coterie_conformance.stories.story import FuzzFailure
 
@@ -68,3 +69,20 @@ def test_a_planted_defect_is_seen(
 def run_seeds(count: int) -> None:
     for seed in range(count):
         run_kinds_seed(seed)
+
+
+def test_a_slow_record_holds_up_its_partition_only_where_it_has_an_owner() -> None:
+    by_ownership, as_a_queue = (run_once("one record is slow", protocol) for protocol in ("consumer", "share"))
+    assert by_ownership.longest_s > beside_classic.SLOW_S / 2
+    assert by_ownership.late > as_a_queue.late
+
+
+def test_a_record_that_is_never_done_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(beside_classic.CHANGES, "all are killed", _all_are_killed)
+    with pytest.raises(AssertionError, match=r"all are killed, share: .* records were never done"):
+        run_once("all are killed", "share")
+
+
+def _all_are_killed(crew: beside_classic.Crew) -> None:
+    for number in range(beside_classic.MEMBERS):
+        crew.kill(number)

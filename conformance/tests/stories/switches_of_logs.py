@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from coterie.log.appended import Appended
+from coterie.log.flushing import Flushing
 
 from coterie.broker.handlers.logs import running_fetch
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.topic import Partition
 from coterie.broker.storage.topics import Topics
+from coterie.coordinator.classic import settle
+from coterie.coordinator.outcome import Outcome
 from coterie.log.log_state import Appended, Flushing
 from coterie.log.partition_log import PartitionLog
 from coterie.log.producer_states import Aborted, Producers
 from coterie.log.reading import read_committed
+from coterie.member import events, replay
+from coterie.member.machine import MemberMachine
+from coterie.member.state import MemberState
 from coterie.records.batch import BatchHeader
 
 Patch = pytest.MonkeyPatch
@@ -74,3 +82,27 @@ def an_offset_is_left_out(patch: Patch) -> None:
         return appended
 
     patch.setattr(PartitionLog, "append", leave_out)
+
+
+def a_sync_gets_no_response_when_a_rebalance_begins(patch: Patch) -> None:
+    begin: Callable[..., Outcome] = settle._start_rebalance
+
+    def forgetful(*arguments: object) -> Outcome:
+        outcome = begin(*arguments)
+        return replace(outcome, replies=outcome.replies[1:])
+
+    patch.setattr(settle, "_start_rebalance", forgetful)
+
+
+def a_deadline_is_always_past(patch: Patch) -> None:
+    patch.setattr(MemberMachine, "next_deadline_ms", lambda self: 0)
+
+
+def what_is_assigned_is_owned_twice(patch: Patch) -> None:
+    take = replay._APPLY[events.AssignmentTaken]
+
+    def take_twice(state: MemberState, event: events.Event) -> MemberState:
+        state = take(state, event)
+        return replace(state, ownership=replace(state.ownership, owned=state.ownership.owned * 2))
+
+    patch.setitem(replay._APPLY, events.AssignmentTaken, take_twice)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from conformance.tests.stories import switches_of_consumers as consumers
-from conformance.tests.stories import switches_of_groups as groups
+from conformance.tests.stories import switches_of_logs as groups
 from conformance.tests.stories import switches_of_logs as logs
 from conformance.tests.stories import switches_of_producers as producers
 from conformance.tests.stories.cluster_rooms import of_spec

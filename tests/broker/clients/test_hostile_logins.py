@@ -26,8 +26,7 @@ from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from tests.broker.connections.test_listeners import Certificates
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 SASL = Listener("SASL_PLAINTEXT", "", 1, "SASL_PLAINTEXT")
 HEARTBEAT = encode_request(1, "bystander", HeartbeatRequest("g", 1, "m"), 4)

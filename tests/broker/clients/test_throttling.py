@@ -30,8 +30,7 @@ from coterie.wire.messages.topics.create_partitions import (
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.broker.access.restricted_broker import RestrictedBroker
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 BATCH = encode_batch([(1_700_000_000_000, b"k", b"v" * 30_000, ())])
 APP: Entity = (("client-id", "app"),)

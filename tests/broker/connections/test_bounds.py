@@ -40,8 +40,7 @@ from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataReque
 from tests.awaiting import LoopClock, quiet, until
 from tests.broker.connections.test_listeners import Certificates
 from tests.broker.connections.test_server import Client
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 BATCH_BYTES = 900_000
 API_VERSIONS, METADATA = 18, 3

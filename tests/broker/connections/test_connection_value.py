@@ -19,8 +19,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 HEARTBEAT = 12
 HEARTBEATS = HeartbeatRequest("g", 1, "m")

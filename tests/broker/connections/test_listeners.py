@@ -24,8 +24,7 @@ from coterie.laboratory.world import World
 from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 from tests.broker.served_listeners import record_principals, serving
 
 

@@ -28,8 +28,7 @@ from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVe
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.connections.test_server import broker, run
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 

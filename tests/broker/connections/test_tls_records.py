@@ -15,8 +15,7 @@ from coterie.broker.settings.listeners import Listener
 from coterie.laboratory.world import World
 from coterie.runtime.receiver import RECEIVE_BYTES
 from tests.broker.connections.test_listeners import Certificates
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 LISTENER = Listener("SSL", "", 1, "SSL")
 

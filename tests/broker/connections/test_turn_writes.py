@@ -19,7 +19,7 @@ from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
 from tests.async_tests import AsyncTest, run_by
 from tests.awaiting import quiet
-from tests.broker.fake_transport import FakeTransport
+from tests.broker.frames_broker import FakeTransport
 
 STEP_S = 0.001  # of a handshake
 

@@ -33,7 +33,7 @@ from coterie.wire.messages.logs.list_offsets import (
 )
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.connections.turn_meter import MeteredBroker, metered_broker
-from tests.broker.fake_transport import FakeTransport
+from tests.broker.frames_broker import FakeTransport
 from tests.broker.process.test_kept_memory import no_records_in_cycles
 
 R = TypeVar("R", bound=Message)

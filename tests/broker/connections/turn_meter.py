@@ -32,7 +32,7 @@ from coterie.runtime.allocator import COLLECTED_AFTER
 from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
-from tests.broker.fake_transport import FakeTransport
+from tests.broker.frames_broker import FakeTransport
 
 
 class _Timer:

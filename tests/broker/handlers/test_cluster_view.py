@@ -46,7 +46,7 @@ from coterie.wire.messages.topics.describe_topic_partitions import (
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.connections.test_server import FAST, Client, make_topic
 from tests.broker.handlers.test_old_versions import batch
-from tests.replication.memory_log import MemoryReplicaLog
+from tests.replication.fakes import MemoryReplicaLog
 
 ME, OTHER, DEAD = 1, 2, 3
 LED, FOLLOWED, NOT_HERE, LEADERLESS = range(4)

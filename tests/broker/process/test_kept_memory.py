@@ -32,8 +32,7 @@ from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitResponse,
 )
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
-from tests.broker.fake_transport import FakeTransport
-from tests.broker.frames_broker import FramesBroker
+from tests.broker.frames_broker import FakeTransport, FramesBroker
 
 JOIN, SYNC, HEARTBEAT, COMMIT = 3, 3, 4, 8
 MEMBER_BYTES = 2_600  # of them 270 of its latest heartbeat, which is not decoded again while it stays the same

@@ -31,7 +31,7 @@ from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.world_connections import REQUEST_S, connections
+from tests.broker.world_scheduler import REQUEST_S, connections
 
 LATER = {
     ErrorCode.NOT_COORDINATOR,

@@ -19,7 +19,7 @@ from coterie.coordinator.streams.state import StreamsGroup
 from coterie.web.feeds.handed_feed import UPDATE_S, HandedFeed
 from coterie.web.feeds.observed_feed import ObservedFeed
 from tests.broker.web.pages import with_pages
-from tests.web.streams import events
+from tests.web.feeds import events
 
 
 @with_pages(has_console=True)

@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator import events as e
 from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.offsets.delete import decide_topics_deleted
+from coterie.coordinator.offsets.replay import replay_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.state import Group, Phase
+from coterie.coordinator.state import CommittedOffset, Group, Phase
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsResponse
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
@@ -29,19 +33,19 @@ from coterie.wire.messages.groups.offset_commit import (
 )
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
 
-
-def shard_with_dead_group() -> Shard:
-    shard = Shard(CoordinatorConfig())
-    shard.groups["g"] = Group("g", phase=Phase.DEAD)
-    return shard
-
-
 JOIN: dict[str, Any] = {
     "group_id": "g",
     "session_timeout_ms": 10_000,
     "protocol_type": "consumer",
     "protocols": [JoinGroupRequestProtocol("range", b"")],
 }
+NONE, OLD, NEW = bytes(16), b"o" * 16, b"n" * 16
+
+
+def shard_with_dead_group() -> Shard:
+    shard = Shard(CoordinatorConfig())
+    shard.groups["g"] = Group("g", phase=Phase.DEAD)
+    return shard
 
 
 @pytest.mark.parametrize(
@@ -75,3 +79,34 @@ def test_a_dead_group_cannot_be_deleted_again() -> None:
     (reply,) = shard_with_dead_group().decide(DeleteGroup("g"), Context(0, token="t")).outcome.replies
     assert isinstance(reply.response, DeleteGroupsResponse)
     assert reply.response.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def committed(topic_id: bytes) -> CommittedOffset:
+    return CommittedOffset(100, 1, "", 0, topic_id=topic_id)
+
+
+@pytest.mark.parametrize("kind", [Group, ConsumerGroup])
+@pytest.mark.parametrize("is_pending", [False, True])
+@pytest.mark.parametrize(
+    ("ids", "gone"),
+    [
+        pytest.param((NONE, NONE, NONE), [1, 2, 3], id="testOnTopicsDeletedWithZeroTopicId"),
+        pytest.param((OLD, OLD), [1, 2], id="testOnTopicsDeletedWithMatchingTopicId"),
+        pytest.param((NEW, NEW), [], id="testOnTopicsDeletedWithMismatchedTopicId"),
+        pytest.param((OLD, NONE, NEW), [1, 2], id="testOnTopicsDeletedWithMixedTopicIds"),
+    ],
+)
+def test_offsets_of_a_deleted_topic(
+    kind: type[Group | ConsumerGroup], is_pending: bool, ids: tuple[bytes, ...], gone: list[int]
+) -> None:
+    """The topic foo is deleted whose id is OLD; bar is not."""
+    group = kind("g")
+    for partition, topic_id in enumerate(ids, 1):
+        for topic in ("foo", "bar"):
+            offset = committed(topic_id)
+            if is_pending:
+                replay_offset(group, e.TransactionalOffsetStored(topic, partition, offset, 7))
+            else:
+                replay_offset(group, e.OffsetStored(topic, partition, offset))
+    outcome = decide_topics_deleted(group, [("foo", OLD)])
+    assert outcome.events == [e.OffsetRemoved("foo", partition) for partition in gone]

@@ -4,9 +4,12 @@ MemberMetadataTest and ClassicGroupTest.
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
+from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
+from coterie.coordinator.views.description import GROUP_TYPE
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.replay import replay
@@ -31,6 +34,30 @@ from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 P, C = Phase.PREPARING, Phase.COMPLETING
 WHY = Cause("member_joined", "m")
+TOPICS = struct.pack(">i", 1) + struct.pack(">h1s", 1, b"t")
+NO_USER_DATA = struct.pack(">i", -1)
+WHOLE = TOPICS + NO_USER_DATA
+NO_OWNED = struct.pack(">i", 0)
+# (version named, the bytes after it)
+READ = {
+    "version 0": (0, WHOLE),
+    "version 0 and more": (0, WHOLE + b"zzzz"),
+    "version 1, cut after the user data": (1, WHOLE),
+    "version 1, cut in the owned partitions": (1, WHOLE + b"\0\0"),
+    "version 2, cut after the user data": (2, WHOLE),
+    "version 2, cut after the owned partitions": (2, WHOLE + NO_OWNED),
+    "version 2, cut in the generation": (2, WHOLE + NO_OWNED + b"\0\0"),
+    "version 3, cut after the user data": (3, WHOLE),
+    "version 3, cut after the generation": (3, WHOLE + NO_OWNED + struct.pack(">i", 1)),
+    "version 9": (9, WHOLE),
+    "version -1": (-1, WHOLE),
+}
+UNREADABLE = {
+    "version 0, cut before the user data": struct.pack(">h", 0) + TOPICS,
+    "version 1, cut before the user data": struct.pack(">h", 1) + TOPICS,
+    "half a version": b"\0",
+    "nothing": b"",
+}
 
 
 def member(member_id: str = "m", *names: str, static: str | None = None) -> Member:
@@ -292,3 +319,18 @@ def test_how_a_failed_append_sounds_to_a_joining_member(code: str, response: str
     run.step("sync a")
     run.step(f"fail-append {code}")
     assert run.step("join b instance=i client=b") == [f"b: JoinGroup {response} protocol=range"]
+
+
+def topics_of(subscription: bytes) -> frozenset[str] | None:
+    return subscribed_topics(Group("g", protocol_type=CONSUMER, subscriptions=(subscription,)))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_fields_of_version_0_are_read_whatever_version_is_named(name: str) -> None:
+    version, rest = READ[name]
+    assert topics_of(struct.pack(">h", version) + rest) == {"t"}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_subscription_without_those_fields_cannot_be_read(name: str) -> None:
+    assert topics_of(UNREADABLE[name]) is None

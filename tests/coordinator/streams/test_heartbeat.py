@@ -14,7 +14,9 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.stored import StoredRecord, record_text
 from coterie.coordinator.streams.state import StreamsGroup, StreamsGroupState
-from coterie.wire.errors import ErrorCode
+from coterie.coordinator.streams.tasks import ConfiguredInternalTopic, ConfiguredSubtopology, Tasks
+from coterie.coordinator.streams.topics.endpoints import endpoint_partitions
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.streams.streams_group_heartbeat import (
     Endpoint,
@@ -25,11 +27,18 @@ from coterie.wire.messages.streams.streams_group_heartbeat import (
     TaskIds,
     Topology,
 )
+from tests.coordinator.streams.topologies import image
 
 TOPOLOGY = Topology(0, [Subtopology("0", ["in"], state_changelog_topics=[InternalTopic("log")])])
 IN, LOG = TopicImage("in", b"1" * 16, 4), TopicImage("log", b"2" * 16, 4)
 READY = TopicsImage({"in": IN, "log": LOG}, version=1)
 AT_ONCE = CoordinatorConfig(group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)
+HERE = Endpoint("localhost", 9092)
+SEPARATE = {
+    "0": ConfiguredSubtopology(1, {"a"}, {}, set(), {}),
+    "1": ConfiguredSubtopology(1, set(), {"b": ConfiguredInternalTopic("b", 1)}, set(), {}),
+}
+JOINED = {"0": ConfiguredSubtopology(5, {"a", "b"}, {}, set(), {})}
 
 
 class Group:
@@ -268,3 +277,66 @@ def test_other_kinds_of_group_keep_the_id() -> None:
     (result,) = group.carry_out(DeleteGroup("g")).results
     assert result.error_code == ErrorCode.NONE
     assert not group.shard.every_group()
+
+
+def tasks(active: str = "", standby: str = "", warmup: str = "") -> Tasks:
+    """`0_1 0_2` are two tasks of subtopology 0."""
+    roles = [
+        frozenset((t.split("_")[0], int(t.split("_")[1])) for t in text.split()) for text in (active, standby, warmup)
+    ]
+    return Tasks(*roles)
+
+
+@pytest.mark.parametrize(
+    ("subtopologies", "counts", "owned", "active", "standby"),
+    [
+        pytest.param(
+            SEPARATE,
+            (3, 3),
+            tasks("0_0 0_1 0_2", "1_0 1_1 1_2"),
+            {"a": [0, 1, 2]},
+            {"b": [0, 1, 2]},
+            id="testEndpointToPartitionsWithStandbyTaskAssignments",
+        ),
+        pytest.param(
+            SEPARATE,
+            (3, 3),
+            tasks("0_0 0_1 0_2", "1_0", "1_1 1_2"),
+            {"a": [0, 1, 2]},
+            {"b": [0, 1, 2]},
+            id="testEndpointToPartitionsWithStandbyAndWarmupTasksInSameSubtopology",
+        ),
+        pytest.param(
+            JOINED,
+            (5, 2),
+            tasks("0_1 0_3", "0_4"),
+            {"a": [1, 3], "b": [1]},
+            {"a": [4]},
+            id="testEndpointToPartitionsExcludesPartitionsMissingFromSmallerSourceTopic",
+        ),
+        pytest.param(
+            JOINED,
+            (2, 5),
+            tasks("0_0 0_1 0_2 0_3 0_4"),
+            {"a": [0, 1], "b": [0, 1, 2, 3, 4]},
+            {},
+            id="testEndpointToPartitionsWithTwoTopicsAndDifferentPartitions",
+        ),
+    ],
+)
+def test_partitions_of_an_endpoint(
+    subtopologies: dict[str, ConfiguredSubtopology],
+    counts: tuple[int, int],
+    owned: Tasks,
+    active: dict[str, list[int]],
+    standby: dict[str, list[int]],
+) -> None:
+    served = endpoint_partitions(HERE, owned, subtopologies, image(dict(zip("ab", counts, strict=True))))
+    assert served.user_endpoint == HERE
+    assert {t.topic: t.partitions for t in served.active_partitions} == active
+    assert {t.topic: t.partitions for t in served.standby_partitions} == standby
+
+
+def test_a_deleted_source_topic() -> None:
+    with pytest.raises(Refusal, match="Topic a not found in metadata image"):
+        endpoint_partitions(HERE, tasks("0_0"), JOINED, image({"b": 1}))

@@ -13,9 +13,15 @@ import pytest
 
 from coterie.client import Admin
 from coterie.client.blocking import BlockingConsumer
+from coterie.member.effects import TopicPartition
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.streaming.group_member import GroupMember
 from coterie.pipeline.streaming.group_stream import ranges_of
+from coterie.testing import ErrorCode, LocalBroker
 from tests.broker_process import BrokerProcess
 from tests.pipeline.group.group_query import MEMBER, Query, Range, broker_of_600, committed
+
+T0 = ("t", 0)
 
 
 @pytest.fixture(params=list(MEMBER))
@@ -208,3 +214,33 @@ def test_a_query_outlives_its_broker(broker: BrokerProcess, protocol: str) -> No
             break
     assert count == len(one.sink) == 600
     one.stream.leave()
+
+
+def beginning(partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    return dict.fromkeys(partitions, 0)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_what_was_processed_is_committed_though_the_epoch_changes(coterie_broker: LocalBroker, code: ErrorCode) -> None:
+    """A consumer's own commit would end with a stale epoch, and its next owner would read the batch again."""
+    coterie_broker.create_topic("t")
+    coterie_broker.produce("t", b"a", b"b")
+    options = {
+        "kafka.bootstrap.servers": coterie_broker.bootstrap_servers,
+        "kafka.group.id": "g",
+        "kafka.group.protocol": "consumer",
+        "subscribe": "t",
+        "mode": "group",
+    }
+    member = GroupMember(source_options(options, streaming=True).settings(), beginning)
+    member.join(["t"], None)
+    try:
+        assert member.settle({}, 20)
+        assert coterie_broker.committed("g") == {T0: 0}, "where it starts"
+        member.positions[T0] = 2
+        coterie_broker.fail("OffsetCommit", code, times=2)
+        assert member.settle({T0: 2}, 20)
+        assert coterie_broker.committed("g") == {T0: 2}
+        assert coterie_broker.requested("OffsetCommit") == 1 + 3
+    finally:
+        member.leave("the test ends")

@@ -11,12 +11,19 @@ import pytest
 
 from coterie.pipeline.history.job import HistoryProgress, Sources, input_bytes, run_history
 from coterie.pipeline.history.reading.record_sources import RECORD_BYTES
+from coterie.pipeline.reading import log_folders
+from coterie.pipeline.reading.log_folders import FileRange, pieces
 from coterie.pipeline.tables.files import row_count
+from coterie.records.batch import BatchError
+from coterie.records.encoding import encode_batch
 from tests.pipeline.history.test_history import KAFKA, folder, random_log
 from tests.runtime.test_extras import BLOCKER
 
 DATA = KAFKA / "4.3.0"
 SIZE = sum(file.stat().st_size for file in [*DATA.rglob("*.log")])
+BATCH = encode_batch([(5, b"key", b"value", ())])
+# Format 0: 34 bytes, shorter than a batch's header.
+OLD_MESSAGE = bytes(8) + (22).to_bytes(4, "big") + b"\1\2\3\4" + bytes(18)
 
 
 def command(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -70,3 +77,30 @@ def test_what_counts_as_the_input(tmp_path: Path) -> None:
     assert HistoryProgress.load(out).offsets == {0: 50}
     facts = row_count(out / "commits") + row_count(out / "group_log")
     assert input_bytes(sources, out) == sum(map(len, parts[:50])) + of_log + facts * RECORD_BYTES
+
+
+def read(folder: Path, data: bytes) -> bytes:
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(data)
+    return b"".join(pieces(FileRange(str(path), 0, len(data))))
+
+
+@pytest.mark.parametrize("rest", [b"", BATCH[:-1], BATCH[:30], BATCH[:5], bytes(5), bytes(500)], ids=len)
+def test_what_is_cut_short_or_set_aside_is_left_out(tmp_path: Path, rest: bytes) -> None:
+    assert read(tmp_path, BATCH * 3 + rest) == BATCH * 3
+
+
+@pytest.mark.parametrize("rest", [OLD_MESSAGE, OLD_MESSAGE * 9, b"\xff" * 100], ids=["old", "old ones", "damaged"])
+@pytest.mark.parametrize("before", [b"", BATCH * 3], ids=["first", "later"])
+def test_what_is_no_batch_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes, rest: bytes
+) -> None:
+    monkeypatch.setattr(log_folders, "PIECE_BYTES", len(BATCH))
+    with pytest.raises(BatchError, match=f"no record batch at byte {len(before)}: messages of formats 0 and 1"):
+        read(tmp_path, before + rest + BATCH)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, len(BATCH), len(BATCH) + 1, 10_000])
+def test_pieces_are_whole_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
+    monkeypatch.setattr(log_folders, "PIECE_BYTES", piece_bytes)
+    assert read(tmp_path, BATCH * 5) == BATCH * 5

@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 import coterie.pipeline.session
@@ -17,6 +19,12 @@ from coterie.client import Admin, Producer
 from coterie.pipeline import jobs
 from tests.broker_process import BrokerProcess
 from tests.test_readme import block
+
+V2 = "org/apache/spark/sql/execution/datasources/v2/python"
+CONNECTOR = "org/apache/spark/sql/connector"
+STREAMS = [
+    f"{V2}/PythonMicroBatchStream{kind}" for kind in ("", "Base", "WithAdmissionControl", "WithTriggerAvailableNow")
+]
 
 
 def produce(address: str, topic: str, values: list[bytes], codec: str = "none") -> None:
@@ -215,3 +223,30 @@ def test_spark_finds_the_source_by_itself(broker: BrokerProcess, tmp_path: Path)
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert "rows 50" in done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def classes() -> dict[str, bytes]:
+    """The files of Spark's classes for sources in Python."""
+    [jar] = (Path(pyspark.__file__).parent / "jars").glob("spark-sql_*.jar")
+    with zipfile.ZipFile(jar) as files:
+        names = [*STREAMS, f"{V2}/PythonDataSourceV2", f"{V2}/PythonTable"]
+        return {name: files.read(f"{name}.class") for name in names}
+
+
+def test_no_stream_reports_metrics(classes: dict[str, bytes]) -> None:
+    admission = f"{CONNECTOR}/read/streaming/SupportsAdmissionControl".encode()
+    assert admission in classes[f"{V2}/PythonMicroBatchStreamWithAdmissionControl"], "a class names its interfaces"
+    metrics = f"{CONNECTOR}/read/streaming/ReportsSourceMetrics".encode()
+    assert [name for name in STREAMS if metrics in classes[name]] == []
+
+
+def test_a_write_without_a_mode_is_refused(classes: dict[str, bytes]) -> None:
+    """Spark creates through a provider with SupportsCatalogOptions or as a source of version 1, which Kafka's connector is."""
+    of_table = classes[f"{V2}/PythonDataSourceV2"]
+    assert f"{CONNECTOR}/catalog/TableProvider".encode() in of_table
+    for creating in (
+        f"{CONNECTOR}/catalog/SupportsCatalogOptions",
+        "org/apache/spark/sql/sources/CreatableRelationProvider",
+    ):
+        assert creating.encode() not in of_table

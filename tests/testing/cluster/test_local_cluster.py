@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socketserver
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,9 +14,18 @@ from coterie.client import KafkaError
 from coterie.client.admin.admin import Admin
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
+from coterie.testing.local_zookeeper import is_serving
 from tests.awaiting import until_in_thread
 
 TOPIC, GROUP = "orders", "billing"
+REFUSED: list[tuple[Callable[[LocalBroker], object], str]] = [
+    (lambda c: c.kill(4), "there is no broker 4; there are 1, 2, 3"),
+    (lambda c: c.restart(1), "broker 1 runs; stop or kill it first"),
+    (lambda c: c.move_leader("none", 0, 1), "broker 1 has no replica of none-0"),
+    (lambda c: c.move_leader("lone", 0, 2), "broker 2 has no replica of lone-0"),
+    (lambda c: c.shrink_isr("lone", 0, to=[2, 3]), r"lone-0 is led by 1, which must be in \[2, 3\]"),
+    (lambda c: c.move_coordinator(GROUP), f"the coordinator of {GROUP}, has no other replica in sync"),
+]
 
 
 @pytest.fixture
@@ -211,16 +223,6 @@ def test_a_broker_alone_has_no_cluster() -> None:
         broker.kill(1)
 
 
-REFUSED: list[tuple[Callable[[LocalBroker], object], str]] = [
-    (lambda c: c.kill(4), "there is no broker 4; there are 1, 2, 3"),
-    (lambda c: c.restart(1), "broker 1 runs; stop or kill it first"),
-    (lambda c: c.move_leader("none", 0, 1), "broker 1 has no replica of none-0"),
-    (lambda c: c.move_leader("lone", 0, 2), "broker 2 has no replica of lone-0"),
-    (lambda c: c.shrink_isr("lone", 0, to=[2, 3]), r"lone-0 is led by 1, which must be in \[2, 3\]"),
-    (lambda c: c.move_coordinator(GROUP), f"the coordinator of {GROUP}, has no other replica in sync"),
-]
-
-
 def test_what_is_refused() -> None:
     with LocalBroker({"offsets.topic.replication.factor": "1"}, brokers=3) as cluster:
         asyncio.run(_create_lone(cluster.bootstrap_servers))
@@ -235,3 +237,32 @@ def test_what_is_refused() -> None:
 async def _create_lone(address: str) -> None:
     async with Admin({"bootstrap.servers": address}) as admin:
         await admin.create_topic("lone", assignments={0: [1]})
+
+
+@contextmanager
+def server_that_responds(response: bytes) -> Iterator[int]:
+    """Its port. Each connection gets ``answer`` to its four letters, and is closed."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            assert self.rfile.read(4) == b"srvr"
+            self.wfile.write(response)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("response", "is_started"),
+    [
+        pytest.param(b"", False, id="closes without an answer"),
+        pytest.param(b"This ZooKeeper instance is not currently serving requests\n", False, id="loads its data"),
+        pytest.param(b"Zookeeper version: 3.9.3, built on 2024-10-17\nMode: standalone\n", True, id="serves"),
+    ],
+)
+def test_a_zookeeper_counts_as_started_once_it_opens_sessions(response: bytes, is_started: bool) -> None:
+    with server_that_responds(response) as port:
+        assert is_serving(port) is is_started
+    assert not is_serving(port), "a port without a server"

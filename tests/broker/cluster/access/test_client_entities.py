@@ -37,7 +37,7 @@ from coterie.wire.messages.settings.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from coterie.zookeeper.operations import Create, Read, Write, Znode
-from tests.broker.world_connections import REQUEST_S, connections
+from tests.broker.world_scheduler import REQUEST_S, connections
 
 PRODUCED, PERCENT, CREATED = "producer_byte_rate", "request_percentage", "connection_creation_rate"
 ALICE, ANYBODY = (("user", "alice"),), (("user", None),)

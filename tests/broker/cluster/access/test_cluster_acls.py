@@ -16,7 +16,7 @@ from coterie.wire.messages.security.create_acls import AclCreation, CreateAclsRe
 from coterie.wire.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from coterie.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from coterie.zookeeper.operations import Create, List, Read, Write, Znode
-from tests.broker.world_connections import REQUEST_S, connections
+from tests.broker.world_scheduler import REQUEST_S, connections
 
 SETTINGS = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
 ANY, TOPIC, LITERAL, PREFIXED, READ, ALLOW = 1, 2, 3, 4, 3, 3

@@ -37,7 +37,7 @@ from coterie.wire.messages.logs.list_offsets import (
 )
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.world_connections import REQUEST_S, connections
+from tests.broker.world_scheduler import REQUEST_S, connections
 
 EPOCH, NOBODY, LATEST = 1000, 9, -1
 _STATE = LeaderAndIsrPartitionState("t", 0, EPOCH, NOBODY, EPOCH, [NOBODY], 0, [1, 2, NOBODY])
