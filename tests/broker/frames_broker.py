@@ -1,4 +1,5 @@
-"""A whole broker in virtual time, for tests that send it frames over a `FakeTransport`."""
+"""A whole broker in virtual time, for tests that send it frames over a `FakeTransport`. A transport without a socket, for
+a broker's connection in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The event loop and the clock of a broker in the laboratory's virtual time, for tests of its parts."""
+"""The event loop and the clock of a broker in the laboratory's virtual time, for tests of its parts. Connections to
+brokers in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Names of topics and groups that a shell completes, asked as bash asks: by variables of the environment."""
+"""Names of topics and groups that a shell completes, asked as bash asks: by variables of the environment. The numbers of
+options: what any text becomes."""
 
 from __future__ import annotations
 

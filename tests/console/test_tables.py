@@ -1,4 +1,5 @@
-"""Tables in a pipe and in a terminal: nothing of a cell is lost, columns stand under each other, wide characters included."""
+"""Tables in a pipe and in a terminal: nothing of a cell is lost, columns stand under each other, wide characters
+included. The timeline in a terminal: what its letters show, and that it stays within the columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The brokers of a new topic's partitions, as in Kafka's AdminRackAwareTest and AddPartitionsTest."""
+"""The brokers of a new topic's partitions, as in Kafka's AdminRackAwareTest and AddPartitionsTest. Replicas while they
+change, and the controller's view of them: Kafka's ControllerContextTest, by its names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who leads: Kafka's PartitionLeaderElectionAlgorithmsTest, by its names, and every small case."""
+"""Who leads: Kafka's PartitionLeaderElectionAlgorithmsTest, by its names, and every small case. When a controller looks
+for brokers that lead too few of their preferred partitions."""
 
 from __future__ import annotations
 

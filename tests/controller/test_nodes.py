@@ -1,4 +1,5 @@
-"""The controller's requests as messages and back, and registrations of brokers."""
+"""The controller's requests as messages and back, and registrations of brokers. The nodes of a cluster as Kafka 2.6.3
+writes them, and hostile ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a rolling restart is predicted to cost: known costs of small groups, and the recommendation that follows from them."""
+"""What a rolling restart is predicted to cost: known costs of small groups, and the recommendation that follows from
+them. A rebalance of twenty partitions under each protocol, and the rolling migration between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The disk that fails: against a model of files, what an operation that failed leaves behind."""
+"""The disk that fails: against a model of files, what an operation that failed leaves behind. Virtual time: the earliest
+of several times that were set."""
 
 from __future__ import annotations
 

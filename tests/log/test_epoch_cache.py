@@ -1,4 +1,5 @@
-"""The leader epochs of a log: Kafka's LeaderEpochFileCacheTest, by its names (tests/kafka_names/cluster)."""
+"""The leader epochs of a log: Kafka's LeaderEpochFileCacheTest, by its names (tests/kafka_names/cluster). Leader epochs
+of batches before a replica's log start: its first segment has them, the checkpoint of epochs has not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One crew's life on real Kafka, of which the log and `__consumer_offsets` were kept: causes inferred from the records alone
-beside the log's own, and both together."""
+"""One crew's life on real Kafka, of which the log and `__consumer_offsets` were kept: causes inferred from the records
+alone beside the log's own, and both together. Where the observer's lines go, and the log files that it follows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What the observer concludes of each story, beside the broker's own journal: its causes by name, and none that is marked
-observed and is not the broker's."""
+observed and is not the broker's. The rules as a table, and what no scenario of tests/spec/observe has the words for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
-"""The scripts of the image (release/image), with a `coterie` that prints how it was called. `./run package check-image` runs
-the image itself in containers."""
+"""The scripts of the image (release/image), with a `coterie` that prints how it was called. `./run package check-image`
+runs the image itself in containers. The image's files in place of Kafka's, started with the variables and the script of
+each Kafka module of testcontainers.
+
+What the module waits for comes, and a client on the advertised listener writes and reads. `./run package check-image` runs the
+modules themselves, with containers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a user reads of a mistake: one sentence, without the traceback of Spark's Python process."""
+"""What a user reads of a mistake: one sentence, without the traceback of Spark's Python process. What the extra `spark`
+installs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The exactly-once sink without Spark: what a task that was killed, and still runs, may not leave behind."""
+"""The exactly-once sink without Spark: what a task that was killed, and still runs, may not leave behind. Arrow's columns
+as a producer takes them."""
 
 from __future__ import annotations
 

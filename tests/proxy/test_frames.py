@@ -1,4 +1,5 @@
-"""A stream's frames do not depend on the pieces in which it arrives; the bytes that are passed on equal the received ones."""
+"""A stream's frames do not depend on the pieces in which it arrives; the bytes that are passed on equal the received
+ones. Which request a response belongs to."""
 
 from __future__ import annotations
 

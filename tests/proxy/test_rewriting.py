@@ -1,4 +1,5 @@
-"""Addresses in responses: found in each version, and nothing else changes."""
+"""Addresses in responses: found in each version, and nothing else changes. Generations whose leader's response, with the
+list of the members, does not pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Values as lines, by the compiled part and without it: the same pieces, of every record that is wanted, in order."""
+"""Values as lines, by the compiled part and without it: the same pieces, of every record that is wanted, in order. Record
+batches: what is encoded is decoded; what is damaged is refused; what others write is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica's log in memory."""
+"""A replica's log in memory. What tests of replicas share: a log with records, a partition's state."""
 
 from __future__ import annotations
 

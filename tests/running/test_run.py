@@ -1,4 +1,5 @@
-"""What `./run` installs and runs, and that `.ci/run` runs every test."""
+"""What `./run` installs and runs, and that `.ci/run` runs every test. `./run test` ends where one of its processes is
+killed, and where a test hangs: with the name of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How `./run test` runs the files, and what it reports (tests/suite.py)."""
+"""How `./run test` runs the files, and what it reports (tests/suite.py). What conftest.py does so that the suite takes
+little time. Tests that are coroutine functions: their limit, and their parameters by a decorator."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_a_file_whose_slow_tests_are_marked_elsewhere_is_unseen(monkeypatch: pyt
     ]
     monkeypatch.setattr(suite, "UNSEEN", set[str]())
     suite.pytest_deselected(items)
-    assert {"test_topic_names.py"} == suite.UNSEEN
+    assert {"test_framing.py"} == suite.UNSEEN
 
 
 def test_the_summary_has_the_slow_tests_that_are_left(tmp_path: Path) -> None:

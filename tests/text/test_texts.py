@@ -1,4 +1,6 @@
-"""Addresses, counts and lags as texts: read back as they were written, and right for every mixture of what is known."""
+"""Addresses, counts and lags as texts: read back as they were written, and right for every mixture of what is known. A
+phrase goes through JSON as data, and its English is what the data says. The files that commands read: byte order marks,
+UTF-16, and what is no text, which is one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A feed that a test fills by hand, and a client of the console over it."""
+"""A feed that a test fills by hand, and a client of the console over it. Reads server-sent events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a reader of the rows gets: all, then what changed."""
+"""What a reader of the rows gets: all, then what changed. The console that looks from outside: a broker that dies and
+comes back."""
 
 from __future__ import annotations
 

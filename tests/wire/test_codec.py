@@ -1,4 +1,5 @@
-"""Every message in every version: round trips, agreement with an independent implementation, refusal of bad bytes."""
+"""Every message in every version: round trips, agreement with an independent implementation, refusal of bad bytes. The
+versions that Apache Kafka 4 has dropped, and kio with it, beside kafka-python's older codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Frames, headers and varints: what is written is read; of other bytes nothing but WireError; numbers as Kafka's ByteUtils."""
+"""Frames, headers and varints: what is written is read; of other bytes nothing but WireError; numbers as Kafka's
+ByteUtils. The table of versions that name topics agrees with the declared messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The drivers of `bench --part cluster` on three coterie brokers; Apache Kafka's are started the same way."""
+"""The drivers of `bench --part cluster` on three coterie brokers; Apache Kafka's are started the same way. The observer's
+row of the benchmark, on a few groups. The proxy's rows of the benchmark, in a moment."""
 
 from __future__ import annotations
 

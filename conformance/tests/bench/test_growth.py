@@ -1,4 +1,5 @@
-"""The report of growth measures what it says at each size; how much is not tested."""
+"""The report of growth measures what it says at each size; how much is not tested. The page of growth: slopes are those
+of the curves, and every point is in a picture and in a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The benchmark's drivers do what they say; how fast is not tested."""
+"""The benchmark's drivers do what they say; how fast is not tested. The churn: visits end, and a level that rises is
+reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Stories of the four kinds of groups on one topic: seeds with one broker and with three, and planted defects of each kind."""
+"""Stories of the four kinds of groups on one topic: seeds with one broker and with three, and planted defects of each
+kind. A share group beside the classic way of doing the same work, and a member's crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Rules of a broker's logs and disk, each switched off by a function: planted defects that seeds of the stories must find."""
+"""Rules of a broker's logs and disk, each switched off by a function: planted defects that seeds of the stories must
+find. Rules of the coordinator's and the members' machines, each switched off by a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Traces do not depend on the order of hashes, and a set that is iterated over is noticed."""
+"""Traces do not depend on the order of hashes, and a set that is iterated over is noticed. Seeds of the real program: one
+broker or three, and their clients."""
 
 from __future__ import annotations
 

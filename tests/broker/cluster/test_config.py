@@ -1,4 +1,5 @@
-"""A broker's settings as its part in the cluster takes them."""
+"""A broker's settings as its part in the cluster takes them. One request with many items in a cluster: they are in
+ZooKeeper's hands together, each broker keeps many with one write, and nobody waits for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a connection keeps of the headers of its requests: the next header is compared with it, and decoded where it differs."""
+"""What a connection keeps of the headers of its requests: the next header is compared with it, and decoded where it
+differs. Requests that are not served: the connection ends, as Kafka ends it; they are counted, and logged once for each
+kind."""
 
 from __future__ import annotations
 

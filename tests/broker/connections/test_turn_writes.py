@@ -1,4 +1,5 @@
-"""Responses of one turn of the loop are written together at its end, in their order; none is lost with its connection."""
+"""Responses of one turn of the loop are written together at its end, in their order; none is lost with its connection.
+How the work of connections is shared out between those who have logged in and the many who have not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the coordinator decides in one turn of the loop is one write; its responses leave after it."""
+"""What the coordinator decides in one turn of the loop is one write; its responses leave after it. The journal's lines
+are the same, in the same order, whether they are made with each decision or at the end of the turn."""
 
 from __future__ import annotations
 

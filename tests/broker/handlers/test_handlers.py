@@ -1,4 +1,5 @@
-"""The table of handlers agrees with the list of APIs, and an import that fails at a first request harms that request alone."""
+"""The table of handlers agrees with the list of APIs, and an import that fails at a first request harms that request
+alone. Leader epochs and refusals in requests for records, as Apache Kafka 3.9.1 and 4.3.0 answered the same requests."""
 
 from __future__ import annotations
 

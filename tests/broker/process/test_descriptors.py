@@ -1,4 +1,5 @@
-"""File descriptors and half-made topics: what fails leaves nothing behind, and lack of descriptors is a line, not a flood."""
+"""File descriptors and half-made topics: what fails leaves nothing behind, and lack of descriptors is a line, not a
+flood. A broker that cannot start holds nothing: its folder is another's to open, and no descriptor stays open."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The memory that a broker keeps for each member with its connection, and for each committed offset: bytes that Python has
-allocated, without buffers of the kernel, asyncio's objects, and what the allocator leaves unused."""
+"""The memory that a broker keeps for each member with its connection, and for each committed offset: bytes that Python
+has allocated, without buffers of the kernel, asyncio's objects, and what the allocator leaves unused. Requests leave no
+reference cycles with records in them: those stay in memory until Python looks for cycles, in a broker after 10,000
+objects (`runtime/allocator`). A broker of a cluster took 450 MB of Produces of a megabyte."""
 
 from __future__ import annotations
 

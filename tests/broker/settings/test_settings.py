@@ -1,4 +1,6 @@
-"""Settings: Kafka's names, and a sentence that helps for each mistake."""
+"""Settings: Kafka's names, and a sentence that helps for each mistake. The tables of settings beside Apache Kafka
+3.9.1's, whose responses are recorded in data/settings-of-kafka-3.9.1.json: DescribeConfigs of a topic and of a broker,
+and IncrementalAlterConfigs of each topic setting with each of some values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """ShareFetch and ShareAcknowledge of several members, groups and partitions, in virtual time. Names are those of Kafka's
-ShareFetchAcknowledgeRequestTest and ShareConsumerDeliveryTest."""
+ShareFetchAcknowledgeRequestTest and ShareConsumerDeliveryTest. READ of the group and of each topic, for ShareFetch and
+ShareAcknowledge."""
 
 from __future__ import annotations
 

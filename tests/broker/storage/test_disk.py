@@ -1,4 +1,5 @@
-"""A real disk's files: a sync that comes too late for a deleted file is no fault of the disk."""
+"""A real disk's files: a sync that comes too late for a deleted file is no fault of the disk. The names of files are as
+durable as what is in them: a power cut after a sync leaves no file without its name."""
 
 from __future__ import annotations
 

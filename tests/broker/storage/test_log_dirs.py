@@ -1,4 +1,5 @@
-"""Log directories: what a broker on disk and one in memory say of their one directory."""
+"""Log directories: what a broker on disk and one in memory say of their one directory. Whose a data folder is:
+meta.properties of a broker alone, and of one of a cluster as Kafka 2.6 writes and checks it."""
 
 from __future__ import annotations
 

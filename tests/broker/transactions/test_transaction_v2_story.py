@@ -1,5 +1,5 @@
-"""Every response of the story of a producer of version 2, and every state in `__transaction_state`, is that of Apache Kafka
-4.3.0."""
+"""Every response of the story of a producer of version 2, and every state in `__transaction_state`, is that of Apache
+Kafka 4.3.0. Every response of the story of producers is that of Apache Kafka 3.9.1 or of 4.3.0, where the two differ."""
 
 from __future__ import annotations
 

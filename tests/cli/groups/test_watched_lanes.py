@@ -1,4 +1,5 @@
-"""`groups watch` on a terminal: the lanes, in the terminal's own width, from the lines of a journal."""
+"""`groups watch` on a terminal: the lanes, in the terminal's own width, from the lines of a journal. Who is silent in
+`groups why`: a member that owes a heartbeat by its own interval, not by a third of its session."""
 
 from __future__ import annotations
 

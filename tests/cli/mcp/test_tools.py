@@ -1,4 +1,5 @@
-"""`coterie mcp` by the protocol, its errors, and the size of its responses."""
+"""`coterie mcp` by the protocol, its errors, and the size of its responses. What the tools of `coterie mcp` return of
+planted incidents: the right response, in few characters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Assignors of a user's own: objects and classes in partition.assignment.strategy, and what the group protocol does with them
-(scenarios of Kafka's ConsumerCoordinatorTest and ConsumerPartitionAssignor)."""
+"""Assignors of a user's own: objects and classes in partition.assignment.strategy, and what the group protocol does with
+them (scenarios of Kafka's ConsumerCoordinatorTest and ConsumerPartitionAssignor). A leader assigns from the metadata that
+it has, as ConsumerCoordinator.onLeaderElected does: its Metadata request would queue behind its own Fetch, which the
+broker holds for fetch.max.wait.ms."""
 
 from __future__ import annotations
 

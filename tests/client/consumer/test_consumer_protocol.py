@@ -1,4 +1,5 @@
-"""Groups of the consumer protocol (KIP-848), made by confluent-kafka, as Admin and the commands show them."""
+"""Groups of the consumer protocol (KIP-848), made by confluent-kafka, as Admin and the commands show them. From eager to
+cooperative in two rolling bounces, with real processes (KIP-429)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Offsets of a topic that was just created: brokers hear of it one after the other, so that the client asks again."""
+"""Offsets of a topic that was just created: brokers hear of it one after the other, so that the client asks again. Topics
+that are deleted under a consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ConsumerGroupDescribe of the core."""
+"""For how long a consumer group has been in its state, as `explain_consumer_group` reports it. ConsumerGroupDescribe of
+the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Settings of a consumer group in its coordinator: the timeouts of its members, and the pause between target assignments."""
+"""Settings of a consumer group in its coordinator: the timeouts of its members, and the pause between target assignments.
+Classic groups that become consumer groups, or cannot, as they may stand in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A heartbeat of the consumer protocol looks at its own member: what it costs does not grow with the group."""
+"""A heartbeat of the consumer protocol looks at its own member: what it costs does not grow with the group. The short way
+of a heartbeat that changes nothing has the outcome of the long one, wherever stories of brokers and their consumers take
+it: mixed groups, conversions and static members, under every fault."""
 
 from __future__ import annotations
 

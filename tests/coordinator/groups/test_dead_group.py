@@ -1,4 +1,6 @@
-"""A group in state Dead: reached only while something else still holds it, so it is built here by hand.
+"""A group in state Dead: reached only while something else still holds it, so it is built here by hand. The offsets of a
+topic that is deleted, by the topic's id; Kafka's OffsetMetadataManagerTest by name. Apache Kafka 4.3 stores an id with
+each offset, older brokers and this one store none.
 
 testJoinGroupUnknownConsumerNewDeadGroup, staticMemberRejoinWithLeaderIdAndUnexpectedDeadGroup, testSyncDeadGroup,
 testheartbeatDeadGroup, testHeartbeatDeadGroup, testSingleLeaveDeadGroup, testBatchLeaveDeadGroup,

@@ -1,5 +1,6 @@
-"""The heartbeat of a streams group: join, topology, epochs, fencing, static members, statuses; and its records after a reload.
-Names are those of Kafka 4.4's GroupMetadataManagerTest."""
+"""The heartbeat of a streams group: join, topology, epochs, fencing, static members, statuses; and its records after a
+reload. Names are those of Kafka 4.4's GroupMetadataManagerTest. Partitions of an endpoint; Kafka 4.4's
+EndpointToPartitionsManagerTest by name."""
 
 from __future__ import annotations
 

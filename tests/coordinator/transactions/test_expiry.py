@@ -1,4 +1,6 @@
-"""Transactional ids that nobody uses any more, by the names of Kafka's TransactionStateManagerTest."""
+"""Transactional ids that nobody uses any more, by the names of Kafka's TransactionStateManagerTest. DescribeTransactions
+and ListTransactions over states, by the names of Kafka's TransactionCoordinatorTest, TransactionStateManagerTest and
+TransactionMetadataTest."""
 
 from __future__ import annotations
 

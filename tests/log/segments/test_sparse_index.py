@@ -1,6 +1,7 @@
-"""Reading and cutting by a sparse index as Kafka's followers write it: of several batches that are appended together the offset
-of the last is indexed at the position of the first (LogSegment.append), so that the batches between are behind an entry whose
-offset is above theirs."""
+"""Reading and cutting by a sparse index as Kafka's followers write it: of several batches that are appended together the
+offset of the last is indexed at the position of the first (LogSegment.append), so that the batches between are behind an
+entry whose offset is above theirs. The file system in memory beside a walk over all its paths, and what it costs where
+there are many folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Group mode's rules, call by call as Spark makes them, without Spark."""
+"""Group mode's rules, call by call as Spark makes them, without Spark. The member of a group that a Spark stream is,
+beside a broker whose responses are in the test's hands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`coterie pipeline history` of a small input: without Spark, a JVM, pandas or Java, and which way is taken when."""
+"""`coterie pipeline history` of a small input: without Spark, a JVM, pandas or Java, and which way is taken when. Pieces
+of segment files: every whole batch, or an error for what is none."""
 
 from __future__ import annotations
 

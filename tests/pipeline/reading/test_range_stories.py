@@ -1,5 +1,6 @@
 """Seeded stories of a Spark task's range over simulated brokers: connections break before and after a request arrives,
-leaders move, brokers refuse, logs are cut at the front. Every readable record of the range comes once and in order."""
+leaders move, brokers refuse, logs are cut at the front. Every readable record of the range comes once and in order. A
+Spark task at a batch that cannot be read: one error that names partition and offset, and no fewer records than asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the driver's side says when something is wrong: one line that says what to do. And what it waits out."""
+"""What the driver's side says when something is wrong: one line that says what to do. And what it waits out. Offsets as
+Spark keeps them: every partition once, equal offsets as the same text; admission stays between the ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The data source, the sink and the jobs on a real Spark, against a real broker process."""
+"""The data source, the sink and the jobs on a real Spark, against a real broker process. What Spark does not offer to a
+source in Python, by the interfaces that Spark's own classes name; `docs/limits.md` says what coterie lacks therefore. A
+test that fails here says that a newer Spark has it."""
 
 from __future__ import annotations
 

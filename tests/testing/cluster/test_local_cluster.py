@@ -1,4 +1,5 @@
-"""LocalBroker(brokers=3): brokers that replicate, and what may happen to each of them while clients are at work."""
+"""LocalBroker(brokers=3): brokers that replicate, and what may happen to each of them while clients are at work. When a
+ZooKeeper counts as started: not before it opens sessions. Servers of one response stand for its phases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The controller's connections to brokers with TLS or SASL: one for each process of a broker, which stays open between
-requests."""
+requests. How often a broker tries to reach another whose TLS fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only shows when a request is lost, late, early or large."""
+"""What only shows when a request is lost, late, early or large. A session's operations in the event loop."""
 
 from __future__ import annotations
 

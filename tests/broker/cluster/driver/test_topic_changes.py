@@ -1,4 +1,5 @@
-"""Topics that a client needs, before and after the controller has filled the broker's view; deletion where it is disabled."""
+"""Partitions added to a topic of a cluster: Kafka's AddPartitionsTest, by name. Topics that a client needs, before and
+after the controller has filled the broker's view; deletion where it is disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How a broker of a cluster ends: Kafka's ServerShutdownTest, by name."""
+"""How a broker of a cluster ends: Kafka's ServerShutdownTest, by name. What a broker of a cluster does beside others'
+nodes: roles that end with its registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The logs of a broker in a cluster: they wait for their partition, and a partition without a replica has none."""
+"""The logs of a broker in a cluster: they wait for their partition, and a partition without a replica has none. The high
+watermarks that two brokers write down, while one and the other restart: Kafka's LogRecoveryTest, by name."""
 
 from __future__ import annotations
 

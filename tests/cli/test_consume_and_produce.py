@@ -1,4 +1,5 @@
-"""What `coterie consume` reports while it waits: for a topic that does not exist, for an assignment."""
+"""What `coterie consume` reports while it waits: for a topic that does not exist, for an assignment. `coterie produce`
+puts many lines into batches at once, and `coterie consume` writes many values at once: what comes out is what went in."""
 
 from __future__ import annotations
 
