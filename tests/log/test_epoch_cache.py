@@ -4,13 +4,10 @@ of batches before a replica's log start: its first segment has them, the checkpo
 from __future__ import annotations
 
 import pytest
-from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, EpochStart, LeaderEpochCache
-from coterie.log.epochs.epoch_checkpoint import LogEpochs, read_epochs
-from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.log.files.findings import Finding
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.log.checked_files import Finding
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.leader_epochs import (

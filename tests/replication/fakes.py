@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from coterie.log.epochs.epoch_cache import LeaderEpochCache
+from coterie.log.leader_epochs import LeaderEpochCache
 from coterie.replication.leader import Leader
 from coterie.replication.states import NO_BYTE_LIMIT, Effect, PartitionState, ReplicaFetch, ReplicationConfig, WriteIsr
 

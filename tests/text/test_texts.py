@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from coterie.text.lag import Partition, lag_text, total_lag
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coterie.text.lag import STALLED_AFTER_MS
 from hypothesis import given
 from hypothesis import strategies as st
 

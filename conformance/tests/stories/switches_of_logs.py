@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from coterie.log.appended import Appended
-from coterie.log.flushing import Flushing
 
 from coterie.broker.handlers.logs import running_fetch
 from coterie.broker.storage.flusher import Flusher

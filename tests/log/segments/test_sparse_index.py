@@ -10,9 +10,9 @@ import struct
 import time
 
 import pytest
-from coterie.log.files.filesystem import MemoryFileSystem
 
 from coterie.log.config import LogConfig
+from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.follower_log import truncate_to
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchHeader, batches
