@@ -1,4 +1,4 @@
-"""The streaming jobs of `coterie pipeline`: they read, call the functions of `flights` and `keys`, and write. No logic."""
+"""The streaming jobs of `coterie pipeline`: they read, call functions of DataFrame -> DataFrame, and write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.pipeline import flights, keys
 from coterie.pipeline.columns import COLUMNS
 from coterie.pipeline.options.options import SourceOptions, source_options
 from coterie.pipeline.queries import follow, raise_failure, stop_gracefully
@@ -15,6 +14,56 @@ from coterie.pipeline.queries import follow, raise_failure, stop_gracefully
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+# What the demo's producer writes as JSON; delays in minutes, null when a flight was cancelled.
+FLIGHT = "carrier string, flight int, tailnum string, origin string, dest string, time_hour string, dep_delay double"
+
+
+def flights(records: DataFrame) -> DataFrame:
+    """The source's records -> flights, with the record's topic, partition and offset."""
+    from pyspark.sql import functions as f
+
+    parsed = f.from_json(f.col("value").cast("string"), FLIGHT)
+    return records.select(parsed.alias("flight"), "topic", "partition", "offset").select(
+        "flight.*", "topic", "partition", "offset"
+    )
+
+
+def delays(rows: DataFrame) -> DataFrame:
+    """Flights -> one row per carrier and hour: flights, departed, and dep_delay_sum in minutes over those that departed."""
+    from pyspark.sql import functions as f
+
+    hour = f.date_trunc("hour", f.to_timestamp("time_hour"))
+    return rows.groupBy("carrier", hour.alias("hour")).agg(
+        f.count("*").alias("flights"),
+        f.count("dep_delay").alias("departed"),
+        f.coalesce(f.sum("dep_delay"), f.lit(0.0)).alias("dep_delay_sum"),
+    )
+
+
+def delays_added_up(partial: DataFrame) -> DataFrame:
+    """Delays of several batches -> delays of all of them."""
+    from pyspark.sql import functions as f
+
+    return partial.groupBy("carrier", "hour").agg(
+        f.sum("flights").alias("flights"),
+        f.sum("departed").alias("departed"),
+        f.sum("dep_delay_sum").alias("dep_delay_sum"),
+    )
+
+
+def counts(records: DataFrame) -> DataFrame:
+    """The source's records -> one row per key, with the number of its records; those without a key count under null."""
+    from pyspark.sql import functions as f
+
+    return records.groupBy(f.col("key").cast("string").alias("key")).agg(f.count("*").alias("records"))
+
+
+def counts_added_up(partial: DataFrame) -> DataFrame:
+    """Counts of several batches -> counts of all of them."""
+    from pyspark.sql import functions as f
+
+    return partial.groupBy("key").agg(f.sum("records").alias("records"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +118,8 @@ class Aggregation:
     combine: Callable[[DataFrame], DataFrame]
 
 
-DELAYS = Aggregation(lambda records: flights.delays(flights.flights(records)), flights.added_up)
-KEYS = Aggregation(keys.counts, keys.added_up)
+DELAYS = Aggregation(lambda records: delays(flights(records)), delays_added_up)
+KEYS = Aggregation(counts, counts_added_up)
 
 
 def run_aggregation(

@@ -120,7 +120,7 @@ def _commit_last(options: SourceOptions, end: dict[str, Any]) -> None:
         reader.close()
 
 
-def newest_offset(checkpoint: Path) -> Offset | None:
+def _newest_offset(checkpoint: Path) -> Offset | None:
     """The newest offset of the first source, from Spark's offset log: a version, metadata, then a line per source. None
     where there is none yet, or none in that format."""
     numbers = [int(p.name) for p in checkpoint.glob("offsets/*") if p.name.isdecimal()]
@@ -136,7 +136,7 @@ def newest_offset(checkpoint: Path) -> Offset | None:
 
 def check_checkpoint(checkpoint: Path, options: SourceOptions) -> None:
     """Raises DataLossError for a checkpoint of the other mode, OptionError for one of other topics."""
-    offset = newest_offset(checkpoint)
+    offset = _newest_offset(checkpoint)
     if offset is None:
         return
     topics = {topic for topic, _ in ranges_of(offset)} if options.in_group else parse(offset).keys()

@@ -17,8 +17,8 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.pipeline.history.consumer_groups import GroupHistory
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.reading.decoding import _group_of
+from coterie.pipeline.history.reading.topic_lookups import folder_topic_names
 from coterie.pipeline.history.rebalances import generation_rows, journal_rows
-from coterie.pipeline.history.topic_ids import folder_topic_names
 from coterie.pipeline.offsets import id_text
 from coterie.pipeline.tables.files import rows_of
 from coterie.records.batch import batches

@@ -18,9 +18,9 @@ from coterie.coordinator.stored_records.stored import to_record
 from coterie.pipeline.history.group_metadata import unreadable_row
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.reading.decoding import UNREADABLE, OffsetsDecoder
-from coterie.pipeline.history.reading.ends import folder_ends
 from coterie.pipeline.history.reading.record_sources import _commit_batches, _group_log_batches, log_ranges, read_range
 from coterie.pipeline.history.reading.sound_batches import UnreadableBatch, unfolded
+from coterie.pipeline.history.reading.topic_lookups import folder_ends
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
 from coterie.pipeline.tables.frame import arrow_schema

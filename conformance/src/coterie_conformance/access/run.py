@@ -72,7 +72,7 @@ def every_kind(user: str) -> list[Acl]:
     ]
 
 
-async def check_zookeeper(kafka: Address, zookeeper: str) -> dict[str, bool]:
+async def _check_zookeeper(kafka: Address, zookeeper: str) -> dict[str, bool]:
     """What holds, by name. Raises KafkaError, ZooKeeperError."""
     session = await KazooSession(_NoEvents()).open(zookeeper, 30_000, 30_000)
     try:
@@ -158,7 +158,7 @@ def run_access(
         verdict = asyncio.run(_beside_ours(ours | own, theirs_now, numbers, (questions, seed), progress))
         if not on_zookeeper(version):
             return verdict, {}
-        return verdict, asyncio.run(check_zookeeper(kafka.address, kafka.zookeeper_address))
+        return verdict, asyncio.run(_check_zookeeper(kafka.address, kafka.zookeeper_address))
     finally:
         kafka.stop()
 

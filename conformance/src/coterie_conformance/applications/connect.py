@@ -44,7 +44,7 @@ _LINES, _WRITTEN_EVERY_S = 20, 0.1
 _QUIET_MS, _SETTLED_S, _LOOK_EVERY_S = 5_000, 120.0, 1.0
 
 
-def worker_command(version: str) -> list[str]:
+def _worker_command(version: str) -> list[str]:
     """The command of a worker of that version, without its file of settings. Raises CannotRun."""
     wanted = [("org.apache.kafka", name, version) for name in ("connect-runtime", "connect-file")]
     lib = maven_jars(f"kafka-connect-{version}", [*wanted, SIMPLE_LOGGER])
@@ -89,7 +89,7 @@ def judge(
 ) -> ApplicationVerdict:
     """Runs that version of Kafka Connect on ``broker``, which is started here and stopped. ``exactly_once``: of its source.
     Raises CannotRun, OSError."""
-    command = worker_command(version)
+    command = _worker_command(version)
     with ApplicationStrikes(broker, random.Random(seed)) as strikes:
         folders = [folder / f"worker-{n}" for n in range(_WORKERS)]
         workers = [ConnectWorker(command, strikes.server, of, exactly_once=exactly_once) for of in folders]

@@ -32,7 +32,7 @@ OPENS_A_SESSION = 0  # the epoch of such a Fetch
 NOT_YET_FACTOR = 5
 
 
-def left_to_ask(question: Question, response: Tree) -> Question:
+def _left_to_ask(question: Question, response: Tree) -> Question:
     """The question less the partitions of a Produce that the response has accepted; the question itself of another API, and
     where nothing was accepted or nothing is left."""
     accepted = _accepted(response) if question.api == "Produce" else set()
@@ -186,7 +186,7 @@ class Comparer:
             await asyncio.sleep(AGAIN_EVERY_S)
             for n, side in enumerate(self.sides):
                 if again[n]:
-                    responses[n] = merged(responses[n], await self._ask(side, left_to_ask(question, responses[n])))
+                    responses[n] = merged(responses[n], await self._ask(side, _left_to_ask(question, responses[n])))
             left, explained = self._unexplained(question, responses)
         comparison.requested += 1
         comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*responses))

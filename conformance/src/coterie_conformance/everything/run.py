@@ -56,19 +56,6 @@ _FIRST_PRODUCERS = Story(
 PROGRESS_EVERY_S = 5.0
 
 
-def _makes_a_negative_partition(question: Question) -> bool:
-    """A topic that 2.6 makes with a partition below 0: it adds up the others, and looks no further."""
-    if question.body.get("validate_only"):
-        return False
-    assigned = (topic.get("assignments") or [] for topic in question.body.get("topics") or [])
-    return any(_counts_as_consecutive({each.get("partition_index", 0) for each in topic}) for topic in assigned)
-
-
-def _counts_as_consecutive(partitions: set[Value]) -> bool:
-    count = len(partitions)
-    return any(p < 0 for p in partitions) and sum(p for p in partitions if p >= 0) == count * (count - 1) // 2
-
-
 # (api, what is not asked) -> why, the first version that may be asked, and what recognises it.
 HARMFUL: dict[tuple[str, str], tuple[str, Version, Callable[[Question], bool]]] = {
     ("CreateTopics", "a partition below 0 among assigned ones that add up to consecutive ones"): (
@@ -77,19 +64,6 @@ HARMFUL: dict[tuple[str, str], tuple[str, Version, Callable[[Question], bool]]] 
         _makes_a_negative_partition,
     ),
 }
-
-
-def spared(story: Story, version: Version) -> Story:
-    """The story without what would harm others on that version of Kafka."""
-    kept = [question for question in story.questions if not _harms(question, version)]
-    return Story(story.name, kept, story.strict)
-
-
-def _harms(question: Question, version: Version) -> bool:
-    harms = (
-        recognises for (api, _), (_, before, recognises) in HARMFUL.items() if api == question.api and version < before
-    )
-    return any(recognises(question) for recognises in harms)
 
 
 Progress = Callable[[str], None]  # receives a line about the run now and then
@@ -211,3 +185,29 @@ async def _make_short(bench: Bench, verdict: JudgeResult, progress: Progress) ->
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SHRINK_S):
             await asyncio.gather(*map(one, kinds))
+
+
+def spared(story: Story, version: Version) -> Story:
+    """The story without what would harm others on that version of Kafka."""
+    kept = [question for question in story.questions if not _harms(question, version)]
+    return Story(story.name, kept, story.strict)
+
+
+def _harms(question: Question, version: Version) -> bool:
+    harms = (
+        recognises for (api, _), (_, before, recognises) in HARMFUL.items() if api == question.api and version < before
+    )
+    return any(recognises(question) for recognises in harms)
+
+
+def _makes_a_negative_partition(question: Question) -> bool:
+    """A topic that 2.6 makes with a partition below 0: it adds up the others, and looks no further."""
+    if question.body.get("validate_only"):
+        return False
+    assigned = (topic.get("assignments") or [] for topic in question.body.get("topics") or [])
+    return any(_counts_as_consecutive({each.get("partition_index", 0) for each in topic}) for topic in assigned)
+
+
+def _counts_as_consecutive(partitions: set[Value]) -> bool:
+    count = len(partitions)
+    return any(p < 0 for p in partitions) and sum(p for p in partitions if p >= 0) == count * (count - 1) // 2

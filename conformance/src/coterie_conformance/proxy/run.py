@@ -36,7 +36,7 @@ RACING = frozenset({"the broker's settings after that"})
 BROKERS = ("Apache Kafka", "coterie")
 
 
-def check_faults(upstream: str) -> Iterator[tuple[str, str]]:
+def _check_faults(upstream: str) -> Iterator[tuple[str, str]]:
     """Name, and what is wrong, of each hook."""
     with BlockingAdmin({"bootstrap.servers": upstream}) as admin:
         admin.create_topic(TOPIC, PARTITIONS, replication_factor=1)
@@ -182,7 +182,7 @@ def run_proxied(version: str, folder: Path, report: Callable[[ProxiedCheck], Non
                 steps.append(run_script(environment(kgo), address, version))
                 results.append(dict(_checks(version, address, chain, own / "clients.log")))
                 if side == "proxied":
-                    results[0] |= dict.fromkeys(faults := dict(check_faults(upstream)), "")
+                    results[0] |= dict.fromkeys(faults := dict(_check_faults(upstream)), "")
                     results[1] |= faults
         results[0] |= {f"{KGO}: {step['step']}": "" for step in steps[0]}
         results[1] |= _of_steps(kgo, version, *steps)

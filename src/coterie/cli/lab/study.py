@@ -45,7 +45,7 @@ REAL = Path("results", "study-real.json")
 QUIET_MS = 180_000  # stretches without a change are cut to it: beyond every timeout here, nothing happens
 
 
-def code_digest(package: Path = PACKAGE) -> str:
+def _code_digest(package: Path = PACKAGE) -> str:
     """A digest of the source of ROOMS: runs of one digest are comparable."""
     total = hashlib.sha256()
     for room in ROOMS:
@@ -64,7 +64,7 @@ class RowFile:
     def _read(self) -> Iterator[StudyRow]:
         from coterie.laboratory.study.questions import StudyRow
 
-        head = {"code": code_digest()}
+        head = {"code": _code_digest()}
         whole, _, torn = self.path.read_text("utf-8").rpartition("\n") if self.path.exists() else ("", "", "")
         try:
             first, *rows = map(json.loads, whole.splitlines() or [json.dumps(head)])
@@ -171,7 +171,7 @@ def _head(seeds: int, largest: int) -> dict[str, Any]:
     return {
         "command": f"coterie lab study --seeds {seeds} --largest {largest}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "code": code_digest(),
+        "code": _code_digest(),
         "seeds": seeds,
         "largest": largest,
     }

@@ -21,16 +21,8 @@ from typing import TYPE_CHECKING
 
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.pipeline.history import commits as c
-from coterie.pipeline.history import (
-    consumer_groups,
-    group_metadata,
-    observations,
-    ownership,
-    rebalances,
-    state,
-    topic_ids,
-)
-from coterie.pipeline.history.reading import ends, record_sources
+from coterie.pipeline.history import consumer_groups, group_metadata, observations, ownership, rebalances, state
+from coterie.pipeline.history.reading import record_sources, topic_lookups
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, REBALANCES
 from coterie.pipeline.options.options import SourceOptions
@@ -72,7 +64,7 @@ class HistoryProgress:
     def load(cls, out: Path) -> HistoryProgress:
         """That of the last run; a new one where there was none."""
         try:
-            fields = json.loads((out / topic_ids.PROGRESS).read_text())
+            fields = json.loads((out / topic_lookups.PROGRESS).read_text())
         except FileNotFoundError:
             return cls()
         offsets = {int(p): o for p, o in fields["offsets"].items()}
@@ -84,7 +76,7 @@ class HistoryProgress:
         """In one step: a run that is killed leaves the former or the new one."""
         part = out / "progress.json.part"
         part.write_text(json.dumps(asdict(self)))
-        os.replace(part, out / topic_ids.PROGRESS)
+        os.replace(part, out / topic_lookups.PROGRESS)
 
 
 def run_history(spark: SparkSession | None, sources: Sources, out: Path) -> dict[str, int]:
@@ -154,8 +146,8 @@ def _add_facts(frames: Frames, sources: Sources, out: Path, progress: HistoryPro
 
 def _topic_names(sources: Sources) -> dict[str, str]:
     if sources.folders:
-        return {i: name for folder in sources.folders for i, name in topic_ids.folder_topic_names(folder).items()}
-    return {} if sources.client is None else topic_ids.broker_topic_names(sources.client)
+        return {i: name for folder in sources.folders for i, name in topic_lookups.folder_topic_names(folder).items()}
+    return {} if sources.client is None else topic_lookups.broker_topic_names(sources.client)
 
 
 def _ranges(sources: Sources, progress: HistoryProgress) -> list[record_sources.LogRange]:
@@ -266,12 +258,12 @@ def _ends(sources: Sources, out: Path, grid: c.Grid) -> c.EndOffsets:
     """The ends of the topics that were committed, from where their records are; of two replicas the further one."""
     cadence = rows_of(out / "cadence", columns=["topic", "partition"])
     partitions = sorted({(row["topic"], row["partition"]) for row in cadence})
-    rows: list[ends.Row] = []
+    rows: list[topic_lookups.Row] = []
     if sources.client is not None and not sources.folders:
-        rows = ends.broker_ends(sources.client, partitions, grid.times_ms())
+        rows = topic_lookups.broker_ends(sources.client, partitions, grid.times_ms())
     for folder in sources.folders:
         data = folder.parent if folder.name.startswith(record_sources.TOPIC) else folder
-        rows += ends.folder_ends(data, partitions, grid.times_ms())
+        rows += topic_lookups.folder_ends(data, partitions, grid.times_ms())
     known: dict[tuple[str, int, int], int] = {}
     for topic, partition, time_ms, end in rows:
         known[topic, partition, time_ms] = max(end, known.get((topic, partition, time_ms), 0))

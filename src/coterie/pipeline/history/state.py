@@ -21,7 +21,8 @@ from coterie.coordinator.state import CONSUMER, CommittedOffset, Group, TopicPar
 from coterie.coordinator.stored_records.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.streams.leave import task_owners
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.pipeline.history import topic_ids
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.pipeline.history.reading import topic_lookups
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP, UNREADABLE
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.offsets import id_text
@@ -147,7 +148,7 @@ def members_as_of(out: Path, group: AnyGroup) -> list[MemberThen]:
             MemberThen(m.member_id, m.metadata.client_id, m.metadata.instance_id, _owned_by(m.member_id, tasks))
             for m in group.members.values()
         ]
-    names = topic_ids.read_names(out)
+    names = topic_lookups.read_names(out)
     if isinstance(group, ShareGroup):
         return [
             MemberThen(

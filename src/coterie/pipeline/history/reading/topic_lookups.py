@@ -1,7 +1,10 @@
-"""End offsets of topics at a time, for the lag: requested from a broker, or read from the batch headers of log folders."""
+"""What a history needs of topics beside their records, from a broker or from log folders: the names of topics by their ids,
+which the records of consumer groups (KIP-848) have instead (`partition.metadata` of Apache Kafka, `topics.json` of coterie),
+and end offsets at a time, for the lag."""
 
 from __future__ import annotations
 
+import json
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,14 +12,15 @@ from pathlib import Path
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.history.reading.sound_batches import UnreadableBatch, walk
-from coterie.pipeline.offsets import LATEST
+from coterie.pipeline.offsets import LATEST, id_text
 from coterie.pipeline.options.options import SourceOptions
-from coterie.pipeline.reading.log_folders import FileRange
+from coterie.pipeline.reading.log_folders import FileRange, partition_folders
 from coterie.pipeline.reading.topics import TopicReader
 from coterie.records.batch import HEADER_BYTES, MAGIC, batches, read_header
 
 TopicPartition = tuple[str, int]
 Row = tuple[str, int, int, int]  # topic, partition, time in ms, end offset
+PROGRESS = "progress.json"  # of the history job
 
 
 def broker_ends(client: Mapping[str, str], partitions: Iterable[TopicPartition], times_ms: list[int]) -> list[Row]:
@@ -76,3 +80,43 @@ def _reached(folder: Path) -> Iterator[tuple[int, int]]:
                 for _, header in batches(each[1]):
                     newest_ms = max(newest_ms, header.max_timestamp)
                     yield newest_ms, header.last_offset + 1
+
+
+TopicNames = dict[str, str]  # by the id as Kafka prints it
+
+
+def broker_topic_names(client: Mapping[str, str]) -> TopicNames:
+    """The names by id of every topic that there is now. Raises KafkaError."""
+    reader = TopicReader(SourceOptions(dict(client)))
+    try:
+        return {id_text(topic_id): name for name, topic_id in reader.topic_ids().items()}
+    finally:
+        reader.close()
+
+
+def read_names(out: Path) -> TopicNames:
+    """The names that the runs into OUT have seen."""
+    names: TopicNames = json.loads((out / PROGRESS).read_text()).get("topic_names", {})
+    return names
+
+
+def folder_topic_names(folder: Path) -> TopicNames:
+    """The names by id of the topics in a broker's data folder, or beside a partition's; empty where the files are missing
+    or unreadable."""
+    data = folder.parent if (folder / "partition.metadata").exists() else folder
+    names: TopicNames = {}
+    for (topic, _), path in partition_folders(data).items():
+        kept = path / "partition.metadata"
+        if kept.exists():
+            lines = dict(line.split(": ", 1) for line in kept.read_text().splitlines() if ": " in line)
+            names[lines.get("topic_id", "")] = topic
+    return names | _kept_by_coterie(data / "topics.json")
+
+
+def _kept_by_coterie(file: Path) -> TopicNames:
+    try:
+        document = json.loads(file.read_text())
+        topics = document.get("content", document)
+        return {entry["id"].rstrip("="): name for name, entry in topics.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
