@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.controller import encoding, nodes
-from coterie.controller.registration import BrokerEndpoint, BrokerRegistration, registration_of
+from coterie.controller.nodes import BrokerEndpoint, BrokerRegistration, registration_of
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.replication.states import EPOCH_DURING_DELETE, NO_EPOCH, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.declaration import Message

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from coterie.assignors.blobs import encode_subscription
+from coterie.coordinator.journal.generations import stored_change
 from coterie.coordinator.journal.line import CAUSES, EVENTS, JournalLine
-from coterie.coordinator.journal.stored_changes import stored_change
 from coterie.observer.machine.rules import DEPARTURE_RULES, RULES
 from coterie.testing import ErrorCode, simulate
 from coterie.testing.simulated import SimulatedWorld

@@ -4,11 +4,11 @@ Classic groups that become consumer groups, or cannot, as they may stand in a lo
 from __future__ import annotations
 
 import pytest
-from coterie.coordinator.classic.group_record import group_stored
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.groups import config_of_group
+from coterie.coordinator.classic.sync import group_stored
 from coterie.coordinator.consumer.convert import upgrade
 from coterie.coordinator.consumer.events import CurrentStored
 from coterie.coordinator.consumer.image import TopicImage, TopicsImage

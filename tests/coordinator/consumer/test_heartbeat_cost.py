@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 
 from coterie.coordinator import dispatch
 from coterie.coordinator.consumer import heartbeat

@@ -8,8 +8,6 @@ import struct
 from typing import Any
 
 import pytest
-from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
-from coterie.coordinator.views.description import GROUP_TYPE
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.replay import replay
@@ -19,6 +17,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import (
     CAN_REBALANCE,
+    CONSUMER,
     LEGAL_PREDECESSORS,
     Cause,
     CommittedOffset,

@@ -14,9 +14,9 @@ from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_records.stored import StoredRecord, record_text
+from coterie.coordinator.streams.response import endpoint_partitions
 from coterie.coordinator.streams.state import StreamsGroup, StreamsGroupState
 from coterie.coordinator.streams.tasks import ConfiguredInternalTopic, ConfiguredSubtopology, Tasks
-from coterie.coordinator.streams.topics.endpoints import endpoint_partitions
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.streams.streams_group_heartbeat import (

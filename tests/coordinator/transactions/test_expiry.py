@@ -8,12 +8,19 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
-from coterie.coordinator.transactions.describe import KNOWN_STATES, STATE_NAMES, describe_transaction, list_transactions
-from coterie.coordinator.transactions.state_log import tombstone_batches
 
 from coterie.broker.process.patterns import matcher
 from coterie.coordinator.transactions.machine import InitProducer, TransactionMachine
-from coterie.coordinator.transactions.state import Status, Transaction, tombstone_batches, transactional_id_of
+from coterie.coordinator.transactions.state import (
+    KNOWN_STATES,
+    STATE_NAMES,
+    Status,
+    Transaction,
+    describe_transaction,
+    list_transactions,
+    tombstone_batches,
+    transactional_id_of,
+)
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.wire.errors import ErrorCode

@@ -21,7 +21,6 @@ from coterie.coordinator.state import CONSUMER, CommittedOffset, Group, TopicPar
 from coterie.coordinator.stored_records.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.streams.leave import task_owners
 from coterie.coordinator.streams.state import StreamsGroup
-from coterie.coordinator.subscriptions import CONSUMER
 from coterie.pipeline.history.reading import topic_lookups
 from coterie.pipeline.history.reading.decoding import CONSUMER_GROUP, UNREADABLE
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
