@@ -56,16 +56,6 @@ _FIRST_PRODUCERS = Story(
 PROGRESS_EVERY_S = 5.0
 
 
-# (api, what is not asked) -> why, the first version that may be asked, and what recognises it.
-HARMFUL: dict[tuple[str, str], tuple[str, Version, Callable[[Question], bool]]] = {
-    ("CreateTopics", "a partition below 0 among assigned ones that add up to consecutive ones"): (
-        "2.6 makes it, cannot read the name of its folder, and leaves other stories' new partitions without a leader",
-        THREE,
-        _makes_a_negative_partition,
-    ),
-}
-
-
 Progress = Callable[[str], None]  # receives a line about the run now and then
 
 
@@ -187,19 +177,6 @@ async def _make_short(bench: Bench, verdict: JudgeResult, progress: Progress) ->
             await asyncio.gather(*map(one, kinds))
 
 
-def spared(story: Story, version: Version) -> Story:
-    """The story without what would harm others on that version of Kafka."""
-    kept = [question for question in story.questions if not _harms(question, version)]
-    return Story(story.name, kept, story.strict)
-
-
-def _harms(question: Question, version: Version) -> bool:
-    harms = (
-        recognises for (api, _), (_, before, recognises) in HARMFUL.items() if api == question.api and version < before
-    )
-    return any(recognises(question) for recognises in harms)
-
-
 def _makes_a_negative_partition(question: Question) -> bool:
     """A topic that 2.6 makes with a partition below 0: it adds up the others, and looks no further."""
     if question.body.get("validate_only"):
@@ -211,3 +188,26 @@ def _makes_a_negative_partition(question: Question) -> bool:
 def _counts_as_consecutive(partitions: set[Value]) -> bool:
     count = len(partitions)
     return any(p < 0 for p in partitions) and sum(p for p in partitions if p >= 0) == count * (count - 1) // 2
+
+
+# (api, what is not asked) -> why, the first version that may be asked, and what recognises it.
+HARMFUL: dict[tuple[str, str], tuple[str, Version, Callable[[Question], bool]]] = {
+    ("CreateTopics", "a partition below 0 among assigned ones that add up to consecutive ones"): (
+        "2.6 makes it, cannot read the name of its folder, and leaves other stories' new partitions without a leader",
+        THREE,
+        _makes_a_negative_partition,
+    ),
+}
+
+
+def spared(story: Story, version: Version) -> Story:
+    """The story without what would harm others on that version of Kafka."""
+    kept = [question for question in story.questions if not _harms(question, version)]
+    return Story(story.name, kept, story.strict)
+
+
+def _harms(question: Question, version: Version) -> bool:
+    harms = (
+        recognises for (api, _), (_, before, recognises) in HARMFUL.items() if api == question.api and version < before
+    )
+    return any(recognises(question) for recognises in harms)
