@@ -1,12 +1,16 @@
-"""The ACLs of a cluster as each broker reads them, and their nodes as Kafka's AclAuthorizer writes them."""
+"""The ACLs of a cluster as each broker reads them, and their nodes as Kafka's AclAuthorizer writes them. What the
+controller knows of a topic's own settings, which are read as everywhere else."""
 
 from __future__ import annotations
 
 import json
 
+import pytest
+
 from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
 from coterie.controller.changes import acl_changes
 from coterie.controller.changes.acl_changes import AclChanges, AclResource, AclsRead, resource_of
+from coterie.controller.elected.view import ControllerConfig, ControllerView
 from coterie.controller.session_script import KEPT_MS
 from coterie.zookeeper.operations import (
     ConnectionLost,
@@ -117,3 +121,22 @@ def test_notifications_that_every_broker_could_read_are_deleted() -> None:
     reader.write(B)
     reader.seen()
     assert reader.apply(List("/kafka-acl-changes")) == ["acl_changes_0000000001"]
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [(None, 3), ("2", 2), (" 2 ", 2), ("+2", 2), ("many", 3), ("", 3), ("99999999999", 3)]
+)
+def test_min_insync_replicas_of_a_topic(own: str | None, expected: int) -> None:
+    view = ControllerView(ControllerConfig(1, "", min_insync_replicas=3))
+    view.topic_configs["t"] = {} if own is None else {"min.insync.replicas": own}
+    assert view.min_insync_replicas("t") == expected
+
+
+@pytest.mark.parametrize("default", [False, True])
+@pytest.mark.parametrize(("own", "expected"), [(" TRUE ", True), ("false", False), ("yes", False), ("", False)])
+def test_unclean_leader_election_of_a_topic(own: str, default: bool, expected: bool) -> None:
+    """testTopicUncleanLeaderElectionInvalidConfig: a value that cannot be read elects nobody."""
+    view = ControllerView(ControllerConfig(1, "", unclean_leader_election_enable=default))
+    assert view.unclean_leader_election_enable("t") == default
+    view.topic_configs["t"] = {"unclean.leader.election.enable": own}
+    assert view.unclean_leader_election_enable("t") == expected

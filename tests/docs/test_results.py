@@ -1,4 +1,5 @@
-"""Figures of performance in the documentation are those of docs/results/*.json, which `./run bench --json` writes.
+"""Figures of performance in the documentation are those of docs/results/*.json, which `./run bench --json` writes. The
+table of clients in the stories of `certify-client` has the ten clients, and no finding without a cause.
 
 A comment before a table names them: `<!-- results: FILE`, then a line for each row of the table. A line has the cells from the
 second on, divided by ` | `; a cell has the names of its figures in their order, divided by ` / `. A name is that of a
@@ -22,9 +23,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from reference_pages import certified_clients
 
 from coterie_conformance.bench import measure
 from coterie_conformance.bench.measurement import Measurement
+from coterie_conformance.certified_clients.programs import CERTIFIED_PROGRAMS
 from coterie_conformance.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +55,14 @@ NOT_MEASURED = "–"
 _MARK = re.compile(r"<!-- results: (\S+)\n((?:.*\n)*?)-->\n+((?:\|.*\n)+)")
 _FIGURE = re.compile(r"(\d[\d,]*(?:\.\d+)?)(?: to (\d[\d,]*(?:\.\d+)?))?( M\b)?")
 _UNIT = re.compile(r"\d (?:ms|s|MB|MiB|GiB|KiB|bytes|µs|[\w ]*/s)(?![\w-])")
+TABLE = """<!-- results: bench.json
+produce, 100-byte records / fetch, 100-byte records | produce, 100-byte records:aim
+-->
+
+| what | figure | aim |
+|---|---|---|
+| a | {} MB/s | 300 MB/s |
+"""
 
 
 def rows_of(file: str) -> list[dict[str, Any]]:
@@ -205,16 +216,6 @@ def test_the_command_writes_such_a_file(monkeypatch: pytest.MonkeyPatch) -> None
     assert printed["rows"][0]["ratio"] == 2.0
 
 
-TABLE = """<!-- results: bench.json
-produce, 100-byte records / fetch, 100-byte records | produce, 100-byte records:aim
--->
-
-| what | figure | aim |
-|---|---|---|
-| a | {} MB/s | 300 MB/s |
-"""
-
-
 @pytest.fixture
 def own_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder of a bench.json with two figures."""
@@ -267,3 +268,15 @@ def test_a_figure_is_rounded(shown: str, value: float, right: bool) -> None:
 
 if __name__ == "__main__":
     PERFORMANCE.write_text(filled(PERFORMANCE.read_text("utf-8")), "utf-8")
+
+
+def test_every_client_has_its_row() -> None:
+    """Of Java one version is enough."""
+    shown = certified_clients.certified_clients()
+    clients = {program.name.split()[0].rstrip(",") for program in CERTIFIED_PROGRAMS}
+    assert [client for client in sorted(clients) if f"\n| {client}" not in shown] == []
+    assert len(clients) == 10
+
+
+def test_every_wrong_story_has_a_cause() -> None:
+    assert "not explained yet" not in certified_clients.certified_defects()

@@ -30,7 +30,7 @@ def flights(records: DataFrame) -> DataFrame:
 
 
 def delays(rows: DataFrame) -> DataFrame:
-    """Flights -> one row per carrier and hour: flights, departed, and dep_delay_sum in minutes over those that departed."""
+    """Flights -> one row per carrier and hour: flights, departed, and dep_delay_sum in minutes over the departed ones."""
     from pyspark.sql import functions as f
 
     hour = f.date_trunc("hour", f.to_timestamp("time_hour"))

@@ -1,13 +1,20 @@
 """Markers on their way to leaders, by the names of Kafka's TransactionMarkerChannelManagerTest and
-TransactionMarkerRequestCompletionHandlerTest."""
+TransactionMarkerRequestCompletionHandlerTest. Markers in a partition of `__consumer_offsets` are checked as in any other:
+late ones, and those of a former coordinator."""
 
 from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
 from coterie.coordinator.transactions.state import Status, TopicPartition, Transaction
-from coterie.wire.errors import ErrorCode
+from coterie.log.config import LogConfig
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -17,6 +24,7 @@ from coterie.wire.messages.transactions.write_txn_markers import (
 
 A, B, C = ("a", 0), ("a", 1), ("b", 0)
 OWNER, EPOCH, NOW_MS = 7, 3, 1_000
+PRODUCER, AT_MS = 7, 1_000
 
 
 def prepared(
@@ -216,3 +224,38 @@ def test_codes_of_a_response() -> None:
     topic = WritableTxnMarkerTopicResult("a", [row])
     response = WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(1, [topic])])
     assert codes_of(response) == {(1, A): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def log_with_open_transaction(epoch: int) -> OffsetsLog:
+    """With a marker of the transaction before, of coordinator epoch 3."""
+    log = PartitionLog.open(MemoryFileSystem(), "__consumer_offsets-0", LogConfig(), clean=True)
+    offsets = OffsetsLog(log)
+    offsets.append_marker(PRODUCER, epoch, True, 3, AT_MS)
+    batch = encode_batch(
+        [(AT_MS, b"k", b"v", ())],
+        producer_id=PRODUCER,
+        producer_epoch=epoch,
+        base_sequence=0,
+        attributes=TRANSACTIONAL_BIT,
+    )
+    log.append_own(batch, AT_MS)
+    return offsets
+
+
+def test_a_late_marker_of_version_2_does_not_end_the_next_transaction() -> None:
+    """KIP-1228: a marker of version 2 is of the epoch after its transaction, so one of this epoch has come before."""
+    offsets = log_with_open_transaction(epoch=1)
+    with pytest.raises(Refusal) as refused:
+        offsets.append_marker(PRODUCER, 1, True, 3, AT_MS, bumps_epoch=True)
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert PRODUCER in offsets.log.transactions.open
+    offsets.append_marker(PRODUCER, 2, True, 3, AT_MS, bumps_epoch=True)
+    assert PRODUCER not in offsets.log.transactions.open
+
+
+def test_a_former_coordinator_is_fenced() -> None:
+    offsets = log_with_open_transaction(epoch=1)
+    with pytest.raises(Refusal) as refused:
+        offsets.append_marker(PRODUCER, 1, False, 2, AT_MS)
+    assert refused.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert PRODUCER in offsets.log.transactions.open
