@@ -266,10 +266,6 @@ def test_a_figure_is_rounded(shown: str, value: float, right: bool) -> None:
     assert agrees(shown, value) == right
 
 
-if __name__ == "__main__":
-    PERFORMANCE.write_text(filled(PERFORMANCE.read_text("utf-8")), "utf-8")
-
-
 def test_every_client_has_its_row() -> None:
     """Of Java one version is enough."""
     shown = certified_clients.certified_clients()
@@ -280,3 +276,7 @@ def test_every_client_has_its_row() -> None:
 
 def test_every_wrong_story_has_a_cause() -> None:
     assert "not explained yet" not in certified_clients.certified_defects()
+
+
+if __name__ == "__main__":
+    PERFORMANCE.write_text(filled(PERFORMANCE.read_text("utf-8")), "utf-8")
