@@ -12,8 +12,8 @@ from coterie.broker.clients.delegation_tokens import read_tokens
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import KeptConfigs
 from coterie.broker.settings.features import Features
-from coterie.broker.settings.kept_configs import KeptConfigs
 from coterie.broker.storage.disk import DataFolderInUse
 from coterie.broker.storage.identity import read_identity
 from coterie.broker.storage.last_run import KeptFiles

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from coterie.broker.folder_check import check_unused
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import KeptConfigs, ResourceType
 from coterie.broker.settings.features import FEATURES, SHARE_VERSION, Features
-from coterie.broker.settings.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.identity import read_identity, write_topic_id
 from coterie.broker.storage.overlay import OverlayFileSystem

@@ -28,8 +28,8 @@ from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.turns import InThread, Turns, TurnWrites, at_once, finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.features import Features
-from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.metadata_versions import lacks_topic_ids
 from coterie.broker.settings.tables.resource_tables import client_metrics_config
 from coterie.broker.share.dead_letter_queue import LetterServices, archived_lines, buried_line

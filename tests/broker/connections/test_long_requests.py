@@ -12,7 +12,7 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
-from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest

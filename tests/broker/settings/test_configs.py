@@ -13,8 +13,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings, SettingError, Source
-from coterie.broker.settings.changes import check_dynamic
-from coterie.broker.settings.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.settings.altered_settings import KeptConfigs, ResourceType, check_dynamic
 from coterie.broker.settings.metadata_versions import release_of
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.client.connection.blocking_socket import BrokerSocket

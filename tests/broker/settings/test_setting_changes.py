@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.broker.settings.altered_settings import Change, Operation, changed, check_dynamic
 from coterie.broker.settings.broker_settings import BrokerSettings
-from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic
 from coterie.broker.settings.setting import Update
 from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
 from coterie.broker.settings.tables.topic_table import TOPIC_SETTINGS

@@ -17,7 +17,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.last_run import PRIVATE_FILES
 from coterie.broker.storage.topics import Topics

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.broker.settings.features import STREAMS_VERSION, FeatureUpdate
-from coterie.broker.settings.kept_configs import ResourceType
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.identity import read_topic_id
 from coterie.cli import main

@@ -11,8 +11,8 @@ from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.broker.settings.features import FeatureUpdate
-from coterie.broker.settings.kept_configs import ResourceType
 from coterie.log.reading import read_committed
 from coterie.log.retention import delete_records
 from coterie.records.batch import TRANSACTIONAL_BIT, batches

@@ -15,8 +15,8 @@ from functools import cache
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import KeptConfigs
 from coterie.broker.settings.features import TRANSACTION_VERSION, Features
-from coterie.broker.settings.kept_configs import KeptConfigs
 from coterie.broker.storage.checkpoints import CLEANED_OFFSETS, FILE, HIGH_WATERMARKS, START_OFFSETS, LogCheckpoints
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.producer_ids import ProducerIds

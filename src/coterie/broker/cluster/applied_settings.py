@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
-from coterie.broker.settings.changes import check_dynamic
+from coterie.broker.settings.altered_settings import KeptConfigs, Resource, ResourceType, check_dynamic
 from coterie.broker.settings.features import Features
-from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.tables.resource_tables import check_group_settings, client_metrics_config
 from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes

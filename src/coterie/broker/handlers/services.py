@@ -23,8 +23,8 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Turns
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.altered_settings import KeptConfigs, Resource
 from coterie.broker.settings.features import Features
-from coterie.broker.settings.kept_configs import KeptConfigs, Resource
 from coterie.broker.share.share_hosting import ShareHosting
 from coterie.broker.share_state.end_offsets import EndOffsets
 from coterie.broker.share_state.persister import SharePersister

@@ -12,7 +12,7 @@ from coterie.broker.handlers.access.refusals import refused
 from coterie.broker.handlers.administration.alterations import check_broker_name
 from coterie.broker.handlers.cluster import GROUP_KEY, SHARE_FROM, SHARE_KEY, TRANSACTION_KEY
 from coterie.broker.handlers.security import delegation_tokens
-from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.broker.storage.topic import INTERNAL_TOPICS, is_legal_name
 from coterie.broker.transactions import added_partitions
 from coterie.wire.errors import ErrorCode, Refusal

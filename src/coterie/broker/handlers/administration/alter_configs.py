@@ -17,8 +17,7 @@ from coterie.broker.handlers.administration.alterations import (
 from coterie.broker.handlers.services import ConfigServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
-from coterie.broker.settings.changes import Change, Operation
-from coterie.broker.settings.kept_configs import Resource, ResourceType
+from coterie.broker.settings.altered_settings import Change, Operation, Resource, ResourceType
 from coterie.broker.storage.topic import Topic
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from coterie.broker.handlers.services import ConfigServices
 from coterie.broker.process.loggers import check_level, logger_levels, set_level
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
-from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
-from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.settings.altered_settings import (
+    Change,
+    Operation,
+    ResourceType,
+    changed,
+    check_dynamic,
+    refuse_repeated,
+)
 from coterie.broker.settings.tables.resource_tables import (
     CLIENT_METRICS_SETTINGS,
     check_group_settings,

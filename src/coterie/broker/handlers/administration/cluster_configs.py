@@ -20,7 +20,7 @@ from coterie.broker.handlers.administration.cluster_responses import refusal_of,
 from coterie.broker.handlers.services import ConfigServices
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import each_at_once
-from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.controller import nodes
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

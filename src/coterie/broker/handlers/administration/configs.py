@@ -21,7 +21,7 @@ from coterie.broker.settings import (
     Update,
     format_value,
 )
-from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.settings.altered_settings import ResourceType
 from coterie.broker.settings.tables.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.storage.topic import check_name
 from coterie.wire.declaration import Message

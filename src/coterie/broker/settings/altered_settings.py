@@ -1,6 +1,8 @@
-"""The outcome of a request to alter settings: the settings of a resource after single changes (KIP-339), or the refusal.
+"""Settings that are altered at run time: the outcome of a request, which is the settings of a resource after single changes
+(KIP-339), or the refusal; and those of brokers, client metrics and groups, kept in `altered-configs.json` in the data folder,
+so that they outlive a restart.
 
-Pure: the caller says what a resource has now and checks and keeps the result.
+The outcome is pure: the caller says what a resource has now and checks and keeps the result.
 """
 
 from __future__ import annotations
@@ -17,7 +19,35 @@ from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.tables.broker_table import BROKER_SETTINGS
 from coterie.broker.settings.tables.security_table import unprefixed
 from coterie.configuration import LONG, Kind, Setting, SettingError, at_least
+from coterie.log import checked_files
+from coterie.log.checked_files import UnreadableFile
+from coterie.log.filesystem import FileSystem
 from coterie.wire.errors import ErrorCode, Refusal
+
+# Kafka changes these for one listener only, so under its prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
+_ONLY_OF_LISTENER = re.compile(r"ssl\.(key|keystore|truststore)\..+")
+# A pool may at most double or halve in one step.
+_THREADS = frozenset(
+    {
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    }
+)
+_BUFFER_OF_A_THREAD = 1024 * 1024  # bytes
+# Settings that exist only at run time: the limits of replication while partitions move.
+_THROTTLES: dict[str, BrokerSetting[object]] = {
+    name: BrokerSetting(name, LONG, None, at_least(0))
+    for name in (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+}
+_FILE = "altered-configs.json"
 
 
 class Operation(IntEnum):
@@ -87,33 +117,6 @@ def _elements(text: str) -> list[str]:
     return [element for element in (part.strip() for part in text.split(",")) if element]
 
 
-# -- the broker's settings ----------------------------------------------------------------------------------------
-
-# Kafka changes these for one listener only, so under its prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
-_ONLY_OF_LISTENER = re.compile(r"ssl\.(key|keystore|truststore)\..+")
-# A pool may at most double or halve in one step.
-_THREADS = frozenset(
-    {
-        "background.threads",
-        "log.cleaner.threads",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
-    }
-)
-_BUFFER_OF_A_THREAD = 1024 * 1024  # bytes
-# Settings that exist only at run time: the limits of replication while partitions move.
-_THROTTLES: dict[str, BrokerSetting[object]] = {
-    name: BrokerSetting(name, LONG, None, at_least(0))
-    for name in (
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    )
-}
-
-
 def check_dynamic(settings: BrokerSettings, configs: Mapping[str, str], *, cluster: bool) -> None:
     """Checks the altered settings of one broker, or with ``cluster`` of all. An unknown name is accepted, as Kafka
     accepts it for plugins. Raises Refusal INVALID_REQUEST."""
@@ -158,3 +161,51 @@ def _check_together(settings: BrokerSettings, configs: Mapping[str, str]) -> Non
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{per_ip} can be 0 only beside {overrides}")
     if "max.connection.creation.rate" in configs and not value("max.connection.creation.rate"):
         raise Refusal(ErrorCode.INVALID_REQUEST, "max.connection.creation.rate must be at least 1")
+
+
+class ResourceType(IntEnum):
+    """Types of resources with settings, numbered as Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+Resource = tuple[ResourceType, str]  # with its name
+
+
+class KeptConfigs:
+    """Altered settings by resource. A broker's name is its id, or "" for the default of all brokers. Raises UnreadableFile,
+    OSError."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._kept: dict[ResourceType, dict[str, dict[str, str]]] = {}
+        if fs.exists(_FILE):
+            remedy = "restore it from a backup, or move it away to go on without what was altered"
+            kept = checked_files.read_json(fs, _FILE, remedy)
+            try:
+                self._kept = {ResourceType[kind]: dict(resources) for kind, resources in kept.items()}
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise UnreadableFile(_FILE, "it does not hold settings", remedy) from error
+
+    def of(self, kind: ResourceType, name: str) -> dict[str, str]:
+        """A copy of the altered settings of that resource."""
+        return dict(self._kept.get(kind, {}).get(name, {}))
+
+    def names(self, kind: ResourceType) -> list[str]:
+        """The resources of that type that have altered settings."""
+        return sorted(self._kept.get(kind, {}))
+
+    def replace(self, altered: Mapping[Resource, Mapping[str, str]]) -> None:
+        """All altered settings of each of these resources, written to disk once before they are in force here. Raises
+        OSError."""
+        kept = self._kept | {kind: dict(self._kept.get(kind, {})) for kind, _ in altered}
+        for (kind, name), configs in altered.items():
+            kept[kind].pop(name, None)
+            if configs:
+                kept[kind][name] = dict(configs)
+        self._fs.write_file(_FILE, checked_files.to_json({k.name: r for k, r in sorted(kept.items()) if r}))
+        self._kept = kept
