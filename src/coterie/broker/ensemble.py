@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 
 from coterie.broker.cluster.config import cluster_config
 from coterie.broker.cluster.peers.secured import peer_dial
-from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
-from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
+from coterie.broker.cluster.zookeeper.session import ClusterSession, KazooSession, SessionEvents
 from coterie.broker.joining import join
 from coterie.broker.node import BrokerNode
 from coterie.broker.settings import BrokerSettings, SettingError

@@ -41,7 +41,7 @@ from coterie.broker.share_state.share_coordinator import COLD_INTERVAL_MS, PRUNE
 from coterie.broker.storage.flusher import Flusher, SyncFiles
 from coterie.broker.storage.identity import identify_alone, identify_member
 from coterie.broker.storage.last_run import KEPT_FILES, KeptFiles
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids

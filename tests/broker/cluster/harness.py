@@ -15,7 +15,7 @@ from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.storage.replica_effects import AppendToken, Decided
+from coterie.broker.storage.replicas import AppendToken, Decided
 from coterie.controller import nodes
 from coterie.log.leader_epochs import LeaderEpochCache
 from coterie.replication.follower import Follower

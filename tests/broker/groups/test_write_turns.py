@@ -18,7 +18,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.groups.journal_writer import JournalRecord, JournalWriter
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.coordinator.commands import Command
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.outcome import Context, CoordinatorConfig

@@ -20,7 +20,7 @@ from coterie.authentication.principal import USER, Principal
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.access_nodes import AclNodes
-from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
+from coterie.broker.cluster.zookeeper.session import KazooSession
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.certify.settling import wait_for_coordinator

@@ -36,7 +36,7 @@ from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.requests.pending import MayDescribe, Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
+from coterie.broker.storage.replicas import Decided, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.commands import (

@@ -17,7 +17,7 @@ from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
+from coterie.broker.storage.replicas import AppendToken, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
 from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Reply

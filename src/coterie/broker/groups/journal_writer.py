@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from coterie.broker.process.scheduling import Scheduler
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines

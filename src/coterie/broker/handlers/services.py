@@ -30,7 +30,7 @@ from coterie.broker.share_state.end_offsets import EndOffsets
 from coterie.broker.share_state.persister import SharePersister
 from coterie.broker.share_state.share_coordinator import ShareCoordinator
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.broker.storage.topics import Topics
 from coterie.wire.declaration import Message
 from coterie.wire.messages.clients.api_versions import ApiVersion

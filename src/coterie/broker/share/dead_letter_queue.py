@@ -16,7 +16,7 @@ from coterie.broker.process.scheduling import Clock, Scheduler
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.groups import ShareGroupSettings
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.broker.storage.topic import Partition, Topic, code_of
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.journal.line import JournalLine

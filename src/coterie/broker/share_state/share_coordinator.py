@@ -22,7 +22,7 @@ from coterie.broker.share_state.state_requests import (
     unable_row,
 )
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.broker.storage.topic import Partition, Topic, code_of
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.partitioning import partition_for

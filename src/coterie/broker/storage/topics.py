@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.storage.last_run import BOOT_FILE, BootFile
-from coterie.broker.storage.replica_logs import ReplicaLogs
+from coterie.broker.storage.replicas import ReplicaLogs
 from coterie.broker.storage.topic import (
     INTERNAL_TOPICS,
     MAX_PARTITIONS,

@@ -14,7 +14,7 @@ from coterie.broker.groups.shard_loading import ShardLoading
 from coterie.broker.process.scheduling import Clock, Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import TRANSACTION_VERSION, Features
-from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.replicas import ReplicaEffects
 from coterie.broker.storage.topic import TRANSACTIONS_TOPIC, Partition, Topic, code_of
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.added_partitions import exists

@@ -11,7 +11,7 @@ from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.process.scheduling import Clock
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work, finish
-from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
+from coterie.broker.storage.replicas import Decided, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, code_of
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions import added_partitions

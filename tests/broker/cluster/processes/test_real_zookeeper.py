@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.cluster.zookeeper.kazoo_session import KazooSession
-from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
+from coterie.broker.cluster.zookeeper.session import ClusterSession, KazooSession, SessionEvents
 from coterie.pipeline.session import JavaMissing
 from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.testing.local_zookeeper import LocalZooKeeper

@@ -12,7 +12,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.storage.replica_effects import AppendToken
+from coterie.broker.storage.replicas import AppendToken
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
 from coterie.records.encoding import encode_batch
 from coterie.replication.leader import Leader

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from coterie.broker.storage.replica_effects import AppendToken
+from coterie.broker.storage.replicas import AppendToken
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
 from coterie.log.leader_epochs import EndOfEpoch
 from coterie.replication.leader import Leader

@@ -16,7 +16,7 @@ from coterie.broker.requests.calls import Call, CannotRespond
 from coterie.broker.requests.pending import NO_RESPONSE, Pending
 from coterie.broker.requests.turns import Work
 from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.replica_effects import AppendToken
+from coterie.broker.storage.replicas import AppendToken
 from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition, code_of
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_V2_FROM
