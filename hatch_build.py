@@ -1,5 +1,6 @@
-"""Builds the compiled parts, `records/_unfold.pyx`, `_rows.pyx` and `_encoding.pyx`, where there is a C compiler (CC, else the
-one that built Python). Without one, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
+"""Builds the compiled parts, `records/_unfold.pyx`, `_rows.pyx` and `_encoding.pyx`, where there is a C compiler (CC and
+CFLAGS, else the one that built Python). Without one, or with COTERIE_PURE=1, the package is pure Python and does the same
+more slowly."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def compile_extension(source: Path, built: Path) -> None:
         compiler = (os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")).split()
         shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
         include = sysconfig.get_path("include")
-        command = [*compiler, "-O3", "-fPIC", *shared, "-w", f"-I{include}", c_file, "-o", str(made)]
+        flags = os.environ.get("CFLAGS", "").split()
+        command = [*compiler, "-O3", "-fPIC", *flags, *shared, "-w", f"-I{include}", c_file, "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True)
         put_in_place(made, built)
 
