@@ -63,12 +63,12 @@ def test_many_topics_are_changed_and_hold_nobody_up(of: ArrayOfApi, tmp_path: Pa
         _check(broker, of, FEW_EXISTING, MANY_EXISTING)
 
 
-def _check(broker: MeteredBroker, of: ArrayOfApi, few: int, many: int) -> None:
+def _check(broker: MeteredBroker, of: ArrayOfApi, few: int, many: int, tries: int = 6) -> None:
     """The cost must grow with the items, and not with their square, which would be 64 times."""
     broker.ask(of.request(1), of.version)  # imports, codecs
     broker.ask(of.request(few), of.version)
     few_s = broker.loop.total_s
-    for _ in range(6):  # what else the machine does can only add to the processor's time
+    for _ in range(tries):  # what else the machine does can only add to the processor's time
         broker.ask(of.request(many), of.version)
         longest_s, many_s = broker.loop.longest_s, broker.loop.total_s
         if longest_s < LONGEST_S:
@@ -113,7 +113,7 @@ def test_a_handler_of_quadratic_cost_is_seen(
     with metered_broker(tmp_path) as broker:
         broker.handlers = HANDLERS | {of.api.key: handler}
         with pytest.raises(AssertionError, match=complaint):
-            _check(broker, of, *counts)
+            _check(broker, of, *counts, tries=1)
 
 
 @pytest.mark.parametrize(
