@@ -23,13 +23,13 @@ draw_plan = story.draw_plan
 first = next(iter({"one", "two", "three", "four"}))
 story.draw_plan = lambda *given, **more: replace(draw_plan(*given, **more), readers=len(first) - 2)
 """
-HASHES = ["stories", "--hashes", "3", "--seeds", "3", "--minutes", "0.02"]
+HASHES = ["stories", "--hashes", "2", "--seeds", "3", "--minutes", "0.02"]
 
 
 def test_the_same_seed_has_the_same_trace_in_every_process() -> None:
     result = CliRunner().invoke(main, HASHES)
     assert result.exit_code == 0, result.output
-    assert "3 seeds have the same traces in 3 processes" in result.output
+    assert "3 seeds have the same traces in 2 processes" in result.output
 
 
 def test_a_set_that_is_iterated_over_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
