@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from coterie.proxy.sides import Side
 from coterie.testing.simulated import SimulatedWorld, simulate
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
@@ -34,6 +35,22 @@ def test_a_group_reads_what_a_producer_writes_through_the_proxy_alone(brokers: i
         assert sorted(map(int, seen)) == list(range(30))
         assert {host for client in ("one", "two") for host in connected_hosts(world, client)} == {"proxy"}
         assert len(proxied.proxy.addresses) == brokers
+
+
+def test_a_request_that_is_read_before_the_broker_is_connected_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio of Python 3.11.2 reads a connection that its protocol paused as it was made; the request waited for ever."""
+
+    def made_and_read(side: Side, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        side.transport = transport
+
+    monkeypatch.setattr(Side, "connection_made", made_and_read)
+    with simulate(1) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 1)
+        proxied = WorldProxy(world, broker)
+        written = world.spawn("writer", produce, proxied.bootstrap_servers, "orders", 1)
+        world.until(lambda: not written.is_alive, "the record is acknowledged")
 
 
 def test_a_killed_broker_of_three_is_survived_and_the_addresses_stay() -> None:

@@ -132,8 +132,7 @@ class Passage:
             self.close()
             return
         self.client.resume(Stop.CONNECTING)
-        if self._client_ended:
-            self.client_ended()
+        self.take_requests()  # asyncio of Python 3.11.2 reads a connection that was paused as it was made
 
     def close(self, *, now: bool = False) -> None:
         """Ends both connections."""
