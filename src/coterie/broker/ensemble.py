@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from coterie.broker.cluster.config import cluster_config
 from coterie.broker.cluster.peers.secured import peer_dial
+from coterie.broker.cluster.settings import cluster_config
 from coterie.broker.cluster.zookeeper.session import ClusterSession, KazooSession, SessionEvents
 from coterie.broker.joining import join
 from coterie.broker.node import BrokerNode

@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from coterie.broker.cluster.access_nodes import AclNodes, TokenNodes
-from coterie.broker.cluster.applied_settings import AppliedSettings
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.entity_settings import ClientEntities, EntitySettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.peers.connections import Address, Dial, PeerRequests, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.cluster.settings import AppliedSettings, ClusterConfig
 from coterie.broker.cluster.topic_changes import TopicAdministration, ZooKeeperTopics
 from coterie.broker.cluster.zookeeper.session import OpenSession
 from coterie.broker.node import BrokerNode
 from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
-from coterie.broker.transactions.transaction_verification import TransactionVerification
-from coterie.broker.transactions.verified_requests import VerifiedRequests
+from coterie.broker.transactions.transaction_verification import TransactionVerification, VerifiedRequests
 from coterie.controller import nodes
 from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC

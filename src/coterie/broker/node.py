@@ -47,8 +47,7 @@ from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.folder_producer_ids import loaded_producer_ids
 from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
 from coterie.broker.transactions.transaction_requests import OwnMarkers, TransactionRequests
-from coterie.broker.transactions.transaction_verification import TransactionVerification
-from coterie.broker.transactions.verified_requests import VerifiedRequests
+from coterie.broker.transactions.transaction_verification import TransactionVerification, VerifiedRequests
 from coterie.coordinator.share_state.state import SHARE_STATE_TOPIC
 from coterie.log.checked_files import Finding
 from coterie.log.filesystem import FileSystem

@@ -15,9 +15,9 @@ from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.cluster.access_nodes import AclNodes
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.cluster.peers.connections import Dial, PeerStream, open_stream
 from coterie.broker.cluster.peers.secured import peer_dial
+from coterie.broker.cluster.settings import ClusterConfig, cluster_config
 from coterie.broker.cluster.zookeeper.session import SessionEvents
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.joining import join

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from coterie.broker.broker import Broker
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.cluster.settings import ClusterConfig
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.replicas import AppendToken, Decided

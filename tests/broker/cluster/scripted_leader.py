@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.connections import Address
 from coterie.broker.cluster.replicas import replica_fetcher
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.cluster.settings import ClusterConfig
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.pending import Pending
 from coterie.log.config import LogConfig

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.cluster.controller_driver import ControllerDriver
+from coterie.broker.cluster.settings import ClusterConfig, cluster_config
 from coterie.broker.settings import BrokerSettings
 from coterie.client.connection.connection import Connection
 from coterie.controller.elected.view import ControllerConfig

@@ -12,7 +12,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topic import Topic
-from coterie.broker.transactions.verified_requests import VerifiedRequests
+from coterie.broker.transactions.transaction_verification import VerifiedRequests
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker

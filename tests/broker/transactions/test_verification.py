@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.transactions import verified_requests
 from coterie.client import Admin
 from coterie.client.connection.connection import Connection
 from coterie.client.connection.handshake import response_type
@@ -162,7 +161,7 @@ async def test_too_few_replicas_in_sync_are_refused_before_a_transaction_that_ha
 
     brokers = AnyBroker(await connections(world_broker))
     producer = await brokers.begin()
-    monkeypatch.setattr(verified_requests, "check_guard", ended)
+    monkeypatch.setattr("coterie.broker.transactions.transaction_verification.check_guard", ended)
     assert await brokers.produce("x", producer, 1) == ErrorCode.INVALID_TXN_STATE
     async with Admin({"bootstrap.servers": world_broker.bootstrap_servers}) as admin:
         await admin.incremental_alter_configs("t", {"min.insync.replicas": "3"})
@@ -182,7 +181,7 @@ async def test_offsets_of_a_transaction_that_has_ended_are_refused_by_the_group_
 
     brokers = AnyBroker(await connections(world_broker))
     producer = await brokers.add()
-    monkeypatch.setattr(verified_requests, "check_guard", ended)
+    monkeypatch.setattr("coterie.broker.transactions.transaction_verification.check_guard", ended)
     assert await brokers.commit("x", producer, -1) == ErrorCode.INVALID_TXN_STATE
     assert await brokers.commit("x", producer, 1) == ErrorCode.ILLEGAL_GENERATION
     async with Admin({"bootstrap.servers": world_broker.bootstrap_servers}) as admin:

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coterie.broker.cluster.config import ClusterConfig, cluster_config
+from coterie.broker.cluster.settings import ClusterConfig, cluster_config
 from coterie.broker.settings import BrokerSettings
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.faults import Faults

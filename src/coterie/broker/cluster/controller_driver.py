@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from coterie.authorizer.acls import Acl
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.channels import ControllerChannels
 from coterie.broker.cluster.peers.connections import Address, Dial, open_stream
+from coterie.broker.cluster.settings import ClusterConfig
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession, ScriptTask
 from coterie.broker.settings.listeners import PLAINTEXT
 from coterie.controller import nodes

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_commands import ControllerCommands
 from coterie.broker.cluster.controller_driver import ControllerDriver
@@ -17,6 +16,7 @@ from coterie.broker.cluster.registered_senders import RegisteredSenders
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, ReplicaStorage
+from coterie.broker.cluster.settings import ClusterConfig
 from coterie.broker.cluster.zookeeper.session import OpenSession
 from coterie.broker.process.scheduling import Periodic
 from coterie.broker.requests.fetch_sessions import FetchSessions

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.topic_changes import TopicAdministration
     from coterie.broker.transactions.transaction_coordinator import TransactionCoordinator
     from coterie.broker.transactions.transaction_requests import TransactionRequests
-    from coterie.broker.transactions.verified_requests import VerifiedRequests
+    from coterie.broker.transactions.transaction_verification import VerifiedRequests
 
 
 class ControlServices(Protocol):

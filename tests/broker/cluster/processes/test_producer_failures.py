@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.settings import ClusterConfig
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.client import KafkaError

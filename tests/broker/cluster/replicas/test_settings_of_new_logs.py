@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from coterie.broker.broker import Broker
-from coterie.broker.cluster.applied_settings import AppliedSettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
+from coterie.broker.cluster.settings import AppliedSettings
 from coterie.controller.changes.config_changes import SettingsChanged
 from coterie.controller.nodes import BROKERS_KIND, DEFAULT_ENTITY, TOPICS_KIND
 from tests.broker.cluster.replicas.test_replicated_writes import one_of_two

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
-from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.connections import PEER_FAILED, Address, Dial, PeerConnection, open_stream
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.cluster.settings import ClusterConfig
 from coterie.broker.cluster.zookeeper.session import woken
 from coterie.consuming.fetching.requests import FetchSession, WantedByReplica
 from coterie.log.leader_epochs import EndOfEpoch

@@ -41,7 +41,7 @@ from coterie.wire.messages.logs.produce import (
 )
 
 if TYPE_CHECKING:
-    from coterie.broker.transactions.verified_requests import Checks
+    from coterie.broker.transactions.transaction_verification import Checks
 
 NO_CHECKS: Checks = MappingProxyType({})
 LEADERS_FROM = 10  # of Produce
