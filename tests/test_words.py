@@ -21,7 +21,7 @@ WORDS_PAGE = ROOT / "docs/contributing/words.md"
 # Classes of wire/messages have the names of Kafka's schemas, and Kafka uses these in several of them, or we elsewhere.
 OF_SEVERAL_SCHEMAS = {
     "Assignment": ("ConsumerGroupDescribeResponse", "ConsumerGroupHeartbeatResponse"),
-    "Coordinator": ("FindCoordinatorResponse", "client/connection/coordinator"),
+    "Coordinator": ("FindCoordinatorResponse", "client/connection/cluster"),
     "DescribedGroup": ("ConsumerGroupDescribeResponse", "DescribeGroupsResponse"),
     "EntityData": ("AlterClientQuotasRequest", "DescribeClientQuotasResponse"),
     "EntryData": ("AlterClientQuotasRequest", "DescribeClientQuotasResponse"),

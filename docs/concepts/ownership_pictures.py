@@ -13,8 +13,8 @@ from pathlib import Path
 
 from coterie.console.page import WIDTH, Markup, markup_text
 from coterie.console.svg import LEFT, RIGHT, caption, colours, svg, time_axis, x_of
+from coterie.laboratory.deliveries import Ownership, TopicPartition
 from coterie.laboratory.experiments import ExperimentGroup
-from coterie.laboratory.ownership import Ownership, TopicPartition
 
 HERE = Path(__file__).parent
 MEMBERS, PARTITIONS, SEED = 3, 12, 2

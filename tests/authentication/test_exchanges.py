@@ -36,7 +36,7 @@ from coterie.authentication.sasl import (
     users_of,
 )
 from coterie.client.errors import KafkaError
-from coterie.client.scram import scram as client_scram
+from coterie.client.security import scram as client_scram
 
 SECRET = b"s" * 32
 PASSWORDS = {"alice": "secret", "bob": "pass,w=rd"}

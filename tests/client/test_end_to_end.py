@@ -24,7 +24,7 @@ from coterie.client import (
     TopicPartition,
 )
 from coterie.client.errors import CommitFailedError
-from coterie.client.producer.partitioner import murmur2
+from coterie.client.producer.partitions import murmur2
 from coterie.wire.errors import ErrorCode
 from tests.awaiting import LoopClock, quiet, until
 from tests.broker_process import BrokerProcess

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coterie.client.producer.partitioner import murmur2, partition_for_key
+from coterie.client.producer.partitions import murmur2, partition_for_key
 from coterie.client.types import TopicPartition
 from coterie.consuming.fetching.position import Position
 from coterie.records import compiled

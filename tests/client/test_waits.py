@@ -13,7 +13,7 @@ import pytest
 from coterie.client import Admin, ConfigError, Consumer, KafkaError, Producer
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.errors import BootstrapError
-from coterie.client.pauses.waits import Waits
+from coterie.client.pauses.clock import Waits
 from coterie.client.types import SubscriptionPattern
 from coterie.client.zookeeper.fetchers import FetcherManager
 from coterie.client.zookeeper.settings import consumer_settings

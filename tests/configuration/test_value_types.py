@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coterie.broker.settings import SettingError, read_properties
 from coterie.client.errors import KafkaError
-from coterie.client.scram import scram
+from coterie.client.security import scram
 from coterie.configuration import (
     BOOLEAN,
     DOUBLE,

@@ -27,8 +27,7 @@ from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, Group, GroupOffsets, Member, PendingOffset, Reservation
 from coterie.coordinator.stored_records.stored import StoredRecord
 from coterie.coordinator.write_queue import drive
-from coterie.laboratory.checking.checkers import check_replay
-from coterie.laboratory.checking.consumer_group_checker import check_loaded
+from coterie.laboratory.group_checkers import check_loaded, check_replay
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups import offset_commit as oc
 from coterie.wire.messages.groups import offset_delete as od

@@ -13,7 +13,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
 from coterie.coordinator.write_queue import WriteQueue
-from coterie.laboratory.checking.checkers import Ledger, check_replay
+from coterie.laboratory.group_checkers import Ledger, check_replay
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

@@ -19,7 +19,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import LEGAL_PREDECESSORS, CommittedOffset, Group, Member, Phase, Reservation
-from coterie.laboratory.checking.checkers import (
+from coterie.laboratory.group_checkers import (
     GenerationChecker,
     Ledger,
     OffsetChecker,

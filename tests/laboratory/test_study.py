@@ -20,8 +20,7 @@ from coterie.laboratory.churn import read_trace
 from coterie.laboratory.study import questions as q
 from coterie.laboratory.study import workload as w
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.study.measures import Measures
-from coterie.laboratory.study.run import run
+from coterie.laboratory.study.run import Measures, run
 from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
 from coterie.machines.ownership import OwnershipMeter
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.laboratory.earliest_timer import EarliestTimer
-from coterie.laboratory.world import World
+from coterie.laboratory.world import EarliestTimer, World
 from coterie_conformance.fuzzing.disk import ERRORS, FaultyFileSystem
 
 OPERATIONS = st.lists(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.laboratory.deliveries import Delivered, Reader
-from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.deliveries import Delivered, Ownership, Reader
 from coterie.laboratory.scripts.zookeeper_actor import ZooKeeperActor
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World

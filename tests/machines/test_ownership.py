@@ -21,10 +21,9 @@ from coterie.coordinator.journal.timeline import Timeline
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.stored_records.stored import to_record
-from coterie.laboratory.brokers.watching_broker import WatchingBroker
-from coterie.laboratory.deliveries import Delivered
+from coterie.laboratory.brokers.broker_actor import WatchingBroker
+from coterie.laboratory.deliveries import Delivered, Ownership
 from coterie.laboratory.members.reading_member import TOPIC, ReadingMember, Workload
-from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.machines.ownership import OwnershipMeter, UnownedSpell, UnownedTimes, has_moved
 from coterie.member.config import MemberConfig

@@ -11,8 +11,7 @@ from random import Random
 import pytest
 
 import coterie.member.consumer
-from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
-from coterie.laboratory.checking.member_checker import check_settled
+from coterie.laboratory.member_checkers import ConsumerMemberChecker, check_settled
 from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer import events, reconcile, replay
 from coterie.member.consumer.decision import LookUpTopics

@@ -11,7 +11,7 @@ import coterie.member
 from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.consuming.commits.verdicts import may_commit, verdict
-from coterie.laboratory.checking.member_checker import MemberChecker, check_settled
+from coterie.laboratory.member_checkers import MemberChecker, check_settled
 from coterie.member.config import MemberConfig
 from coterie.member.effects import Assigned, AssignGroup, FindCoordinator, LookForUnassigned, Revoke, Send
 from coterie.member.machine import MemberMachine

@@ -10,8 +10,8 @@ import pytest
 from coterie.client import GroupExplanation
 from coterie.client.admin.group_explanation import MemberExplanation, PushedMetric
 from coterie.client.admin_types import GroupType
-from coterie.client.lint.facts import MemberFacts
 from coterie.client.lint.lint import AS_IS
+from coterie.client.lint.rule import MemberFacts
 from coterie.observer.deploys import PredictableGroup, UnpredictableGroup, predictable
 from coterie.observer.group_facts import METRICS, KnownGroupNow, facts_of, known_group, linted
 from coterie.testing import ErrorCode, simulate

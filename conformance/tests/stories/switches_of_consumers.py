@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from coterie.client.consumer import committer, starting_positions
+from coterie.client.consumer import committer, poll_loop
 from coterie.client.consumer.auto_commit import AutoCommit
 from coterie.client.consumer.callbacks import Callbacks
 from coterie.client.consumer.fetcher import Fetcher
 from coterie.client.consumer.membership import Membership
-from coterie.client.consumer.starting_positions import StartingPositions
+from coterie.client.consumer.poll_loop import StartingPositions
 from coterie.client.errors import check
 from coterie.client.producer.producer import Producer
 from coterie.client.settings.settings import ClientSettings
@@ -96,7 +96,7 @@ def the_epoch_of_a_committed_offset_is_forgotten(patch: Patch) -> None:
 
 def a_reset_begins_at_the_end(patch: Patch) -> None:
     """Without any complaint of the consumer: auto.offset.reset=latest."""
-    patch.setitem(starting_positions._RESET, "earliest", -1)
+    patch.setitem(poll_loop._RESET, "earliest", -1)
 
 
 def commits_name_no_leader_epoch(patch: Patch) -> None:

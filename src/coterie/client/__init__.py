@@ -51,7 +51,6 @@ from coterie.client.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.serialization import (
     BytesDeserializer,
     BytesSerializer,
@@ -68,8 +67,10 @@ from coterie.client.serialization import (
 )
 from coterie.client.types import (
     ConsumerGroupMetadata,
+    ConsumerInterceptor,
     GroupMembershipOperation,
     OffsetAndMetadata,
+    RebalanceListener,
     Record,
     RecordMetadata,
     SubscriptionPattern,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
     from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
     from coterie.client.admin.admin import Admin
+    from coterie.client.admin.brokers import TelemetryClient
     from coterie.client.admin.cluster_types import (
         ActiveProducer,
         ConfigResource,
@@ -108,7 +110,6 @@ if TYPE_CHECKING:
         PushedMetric,
         ReservedMemberId,
     )
-    from coterie.client.admin.telemetry_clients import TelemetryClient
     from coterie.client.admin_types import (
         ClusterDescription,
         ConfigEntry,
@@ -129,7 +130,7 @@ if TYPE_CHECKING:
         TopicPartitionInfo,
     )
     from coterie.client.consumer.consumer import Consumer
-    from coterie.client.lint.advice import Advice, LintFinding
+    from coterie.client.lint.rule import Advice, LintFinding
     from coterie.client.producer.delivery import Delivery
     from coterie.client.producer.producer import Producer
     from coterie.client.settings.typed import AdminSettings, ConsumerSettings, ProducerSettings, ShareConsumerSettings
@@ -154,14 +155,14 @@ _NAMES = {
         "MemberAssignment MemberDescription MemberSubscription MemberTasks Node PartitionLag PartitionReassignment "
         "SharePartitionOffset TopicDescription TopicPartitionInfo"
     ),
-    "coterie.client.lint.advice": "Advice LintFinding",
+    "coterie.client.lint.rule": "Advice LintFinding",
     "coterie.client.producer.delivery": "Delivery",
     "coterie.client.consumer.consumer": "Consumer",
     "coterie.client.admin.group_explanation": (
         "AwaitedMember GroupExplanation MemberExplanation NextTimeout PartitionProgress PushedMetric ReservedMemberId"
     ),
     "coterie.client.producer.producer": "Producer",
-    "coterie.client.admin.telemetry_clients": "TelemetryClient",
+    "coterie.client.admin.brokers": "TelemetryClient",
     "coterie.client.settings.typed": "AdminSettings ConsumerSettings ProducerSettings ShareConsumerSettings",
     "coterie.client.share.consumer": "ShareConsumer",
     "coterie.consuming.record": "ShareRecord",

@@ -1,11 +1,11 @@
-"""The values that a client takes and returns, by the names of Kafka's Java client. Each is a tuple with named fields: equal to
-and hashed like the plain tuple, and unpacked like it."""
+"""The values that a client takes and returns, by the names of Kafka's Java client: each is a tuple with named fields, equal to
+and hashed like the plain tuple, and unpacked like it. And what a consumer notifies, rebalance listeners and interceptors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from coterie.consuming.record import K, Record, TimestampType, TopicPartition, V
 from coterie.member.config import GroupMembershipOperation
@@ -26,9 +26,7 @@ __all__ = [
     "TopicPartition",
     "V",
 ]
-
 T = TypeVar("T")
-
 # What methods take where they return `TopicPartition`s. A mapping's keys are invariant, hence two mappings.
 PartitionLike: TypeAlias = TopicPartition | tuple[str, int]
 ByPartition: TypeAlias = Mapping[TopicPartition, T] | Mapping[tuple[str, int], T]
@@ -69,3 +67,37 @@ class SubscriptionPattern:
     (KIP-848); for `Consumer.subscribe` with group.protocol=consumer."""
 
     pattern: str
+
+
+Polled = dict[TopicPartition, list[Record[Any, Any]]]
+
+
+class RebalanceListener:
+    """Told of partitions that come and go. Subclass it; methods may be plain or async."""
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
+        """They are still ours: a last chance to commit."""
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
+        """They are ours from now on; where they are read from may be changed with `Consumer.seek`."""
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
+        """They may have new owners already; by default as revoked."""
+        return self.on_partitions_revoked(partitions)
+
+
+class ConsumerInterceptor:
+    """Sees records before the user does, and commits once they are made; both plain."""
+
+    def on_consume(self, records: Polled) -> Polled:
+        """The records that the poll returns in place of these, by partition."""
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Called with the offsets that were committed."""
+
+
+async def call(result: Any) -> None:
+    """Awaits what an async listener method returned."""
+    if hasattr(result, "__await__"):
+        await result

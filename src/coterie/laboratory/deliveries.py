@@ -1,10 +1,14 @@
-"""Records delivered by a group's readers at a steady rate, computed on request, with the duplicates among them."""
+"""Records delivered by a group's readers at a steady rate, computed on request, with the duplicates among them; and the readers
+of partitions over time, as the laboratory's actors report them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.laboratory.world import World
+from coterie.machines.ownership import OwnershipMeter
 
 TopicPartition = tuple[str, int]
 
@@ -69,3 +73,22 @@ class Reader:
     def pause(self) -> None:
         """After `read`: the positions stay, and nothing more is read."""
         self._since_ms.clear()
+
+
+class _PartitionOwner(Protocol):
+    """A consumer as the others' checks see it: what it owns, and its machine."""
+
+    name: str
+    alive: bool
+    owned: set[TopicPartition]
+
+    @property
+    def machine(self) -> GroupMachine:
+        """The machine of the member's newest process."""
+
+
+@dataclass(slots=True)
+class Ownership(OwnershipMeter):
+    """The actors report every change. Times in ms of the world's clock."""
+
+    actors: list[_PartitionOwner] = field(default_factory=list)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Phase
 from coterie.laboratory.brokers.broker_actor import BrokerActor
-from coterie.laboratory.members.member_actor import GROUP, MemberActor
-from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.deliveries import Ownership
+from coterie.laboratory.members.group_member_actor import GROUP
+from coterie.laboratory.members.member_actors import MemberActor
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 

@@ -14,11 +14,10 @@ from coterie.coordinator.journal.timeline import BandPhase, Spell, Timeline, Tim
 from coterie.coordinator.shard import Step
 from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.playground.playground import shown
-from coterie.laboratory.playground.recording import WatchedOwnership
-from coterie.laboratory.playground.seen_timeline import SeenTimeline
+from coterie.laboratory.playground.recording import SeenTimeline, WatchedOwnership
 from coterie.laboratory.prediction import Deploy, DeployedGroup, DeployedOwnership, deploy_plan, run_restarts
 from coterie.laboratory.study.classic import KafkaGroup
-from coterie.laboratory.study.course_journal import CourseJournal
+from coterie.laboratory.study.course import CourseJournal
 from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.run import StudyRun
 from coterie.machines.ownership import Partition

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from coterie.assignors import is_cooperative
-from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.deliveries import Ownership, TopicPartition
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.study.measures import Measures
-from coterie.laboratory.study.run import run
+from coterie.laboratory.study.run import Measures, run
 from coterie.laboratory.study.workload import Plan, rolling_restart
 from coterie.text.phrase import Phrase, PhraseValue
 

@@ -25,12 +25,11 @@ from coterie.configuration import (
     settings_of,
 )
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.laboratory.brokers.watching_broker import WatchingBroker
+from coterie.laboratory.brokers.broker_actor import WatchingBroker
 from coterie.laboratory.churn import SETTLE_MS, MembershipChange, at_most, shortened
-from coterie.laboratory.deliveries import Delivered
-from coterie.laboratory.members.member_actor import GROUP
+from coterie.laboratory.deliveries import Delivered, Ownership
+from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.members.reading_member import HOUR_MS, TOPIC, ReadingMember, Workload
-from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 

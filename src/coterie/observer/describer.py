@@ -8,8 +8,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition

@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 
 from coterie.client import Admin, KafkaError, TopicPartition
 from coterie.client.admin.group_explanation import GroupExplanation, MemberExplanation
-from coterie.client.admin.protocol_support import protocol_support
+from coterie.client.admin.groups import protocol_support
 from coterie.client.admin_types import ConsumerGroupDescription, MemberDescription
 from coterie.client.connection.cluster import Cluster
-from coterie.client.lint.advice import Advice
-from coterie.client.lint.facts import MemberFacts, ObservedFacts
-from coterie.client.lint.rule import ProtocolSupport
+from coterie.client.lint.rule import Advice, MemberFacts, ObservedFacts, ProtocolSupport
 from coterie.client.settings.settings import client_settings
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c

@@ -27,9 +27,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from coterie.client.admin.repeated_calls import until_done
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.admin.calls import until_done
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.errors import KafkaError
 from coterie.client.offsets.offsets import commit_offsets, committed_offsets
 from coterie.client.producer.column_sender import ColumnSender, RecordColumns

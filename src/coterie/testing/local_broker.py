@@ -20,8 +20,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.tables.broker_table import KAFKA_AUTHORIZERS
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.client.producer.partition_counts import checked_partition
-from coterie.client.producer.partitioner import partition_for_key
+from coterie.client.producer.partitions import checked_partition, partition_for_key
 from coterie.client.security import PLAINTEXT
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for

@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import response_type
-from coterie.client.connection.unreachable import not_opened
+from coterie.client.connection.handshake import not_opened, response_type
 from coterie.client.errors import KafkaError
 from coterie.wire.apis import APIS
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse

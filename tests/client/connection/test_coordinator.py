@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coterie.client.connection.cluster import TRANSACTION, Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import TRANSACTION, Cluster, Coordinator
 from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.client import Admin, Consumer, KafkaError, Producer
-from coterie.client.connection.api_history import FIRST_KAFKA
-from coterie.client.connection.handshake import VersionTable
+from coterie.client.connection.handshake import FIRST_KAFKA, VersionTable
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
 from coterie.wire import messages

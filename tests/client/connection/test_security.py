@@ -18,8 +18,7 @@ import trustme
 from coterie.client import Admin, Producer
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import ConfigError, KafkaError
-from coterie.client.scram import scram
-from coterie.client.security import Security
+from coterie.client.security import Security, scram
 from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -25,7 +25,7 @@ from coterie.client import (
     TopicPartition,
 )
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
-from coterie.client.producer.partition_counts import PartitionCounts
+from coterie.client.producer.partitions import PartitionCounts
 from coterie.testing import LocalBroker
 from tests.awaiting import LoopClock, quiet, until
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from coterie.client.consumer.starting_positions import StartingPositions
+from coterie.client.consumer.poll_loop import StartingPositions
 from coterie.client.errors import AuthenticationError, KafkaError
 from coterie.client.offsets.lookup_steps import list_offsets_steps
-from coterie.client.pauses.waits import Waits
+from coterie.client.pauses.clock import Waits
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.consuming.effects import SendFetch

@@ -9,10 +9,9 @@ import pytest
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client import Advice, ConsumerGroupDescription, GroupType, Node
 from coterie.client.admin.results import group_description
-from coterie.client.lint.facts import MemberFacts, ObservedFacts
 from coterie.client.lint.health_rules import HEALTH_RULES
 from coterie.client.lint.lint import AS_IS, lint_group
-from coterie.client.lint.rule import ProtocolSupport
+from coterie.client.lint.rule import MemberFacts, ObservedFacts, ProtocolSupport
 from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
 
 SOUND = MemberFacts(45_000, 3_000, 300_000, 5_000, 6_000, 1_000)

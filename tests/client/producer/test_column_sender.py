@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.client.consumer.consumer import Consumer
 from coterie.client.errors import KafkaError
 from coterie.client.producer.column_sender import ColumnSender, RecordColumns
-from coterie.client.producer.partitioner import partition_for_key
+from coterie.client.producer.partitions import partition_for_key
 from coterie.client.producer.producer import Producer
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode

@@ -12,7 +12,7 @@ from coterie.coordinator import write_queue
 from coterie.coordinator.consumer.image import TopicImage, TopicsImage
 from coterie.coordinator.consumer.steps import single_member_step
 from coterie.coordinator.outcome import Context
-from coterie.laboratory.checking.checkers import check_replay
+from coterie.laboratory.group_checkers import check_replay
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

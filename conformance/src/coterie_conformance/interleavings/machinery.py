@@ -12,8 +12,8 @@ from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Phase
 from coterie.coordinator.write_queue import BATCH_BYTES, WriteQueue
-from coterie.laboratory.checking.checkers import check_group
-from coterie.laboratory.checking.member_checker import MemberChecker
+from coterie.laboratory.group_checkers import check_group
+from coterie.laboratory.member_checkers import MemberChecker
 from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, LookForUnassigned, Revoke, Send
 from coterie.member.machine import MemberMachine
 from coterie.member.state import MemberState, Stage

@@ -9,8 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from coterie.laboratory.deliveries import Delivered
-from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.deliveries import Delivered, Ownership, TopicPartition
 from coterie.laboratory.scripts.script_actor import Log
 from coterie.laboratory.world import NetworkFaults, World
 from coterie_conformance.scenarios.groups.scenario import run_step

@@ -13,7 +13,7 @@ from typing import Any
 
 from coterie.client import Admin, KafkaError
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
+from coterie.laboratory.group_checkers import check_consumer_group
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from coterie_conformance.stories import checkers

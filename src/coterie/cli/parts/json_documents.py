@@ -231,9 +231,9 @@ class JsonDocument(NamedTuple):
 
 def json_documents() -> dict[str, JsonDocument]:
     """Every command that takes --json -> what it prints. The imports are made here: no command needs all of them."""
+    from coterie.client.admin.brokers import TelemetryClient
     from coterie.client.admin.group_explanation import GroupExplanation
-    from coterie.client.admin.telemetry_clients import TelemetryClient
-    from coterie.client.lint.advice import Advice
+    from coterie.client.lint.rule import Advice
     from coterie.client.zookeeper.zookeeper_groups import Migrated
     from coterie.laboratory.experiments import Handover, MigrationStep
     from coterie.observer.flapping import FlappingMember

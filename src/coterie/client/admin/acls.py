@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from coterie.authorizer.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType, Permission
-from coterie.client.admin.futures import reported
-from coterie.client.admin.repeated_calls import repeated
+from coterie.client.admin.calls import repeated, reported
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.wire.errors import ErrorCode

@@ -8,17 +8,15 @@ from typing import Any, Self
 from coterie.client import arguments
 from coterie.client.admin import groups, older, replicas
 from coterie.client.admin.acls import AclCalls
-from coterie.client.admin.brokers import BrokerCalls
+from coterie.client.admin.brokers import BrokerCalls, TelemetryClient, telemetry_clients
+from coterie.client.admin.calls import only, or_each, repeated
 from coterie.client.admin.configs import ConfigCalls
 from coterie.client.admin.delegation_tokens import TokenCalls
 from coterie.client.admin.each import Each, NewTopic
-from coterie.client.admin.futures import only
 from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.admin.quotas import QuotaCalls
-from coterie.client.admin.repeated_calls import or_each, repeated
 from coterie.client.admin.results import cluster_description, topic_descriptions
 from coterie.client.admin.share_offsets import ShareOffsetCalls
-from coterie.client.admin.telemetry_clients import TelemetryClient, telemetry_clients
 from coterie.client.admin.transactions import TransactionCalls
 from coterie.client.admin.users import ScramCalls
 from coterie.client.admin_types import (
@@ -32,8 +30,7 @@ from coterie.client.admin_types import (
 )
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
-from coterie.client.lint.advice import Advice
-from coterie.client.lint.facts import ObservedFacts
+from coterie.client.lint.rule import Advice, ObservedFacts
 from coterie.client.offsets.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.offsets.record_times import record_times
 from coterie.client.settings.settings import client_settings

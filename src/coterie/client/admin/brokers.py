@@ -1,11 +1,17 @@
-"""An admin's calls about brokers: their features (KIP-584) and log directories (KIP-113)."""
+"""An admin's calls about brokers: their features (KIP-584) and log directories (KIP-113); what each of them responds to for
+itself, and so the clients that push metrics to a coterie broker (KIP-714), with what each pushed last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from coterie import __version__
 from coterie.client import arguments
+from coterie.client.admin.calls import repeated
 from coterie.client.admin.cluster_types import (
     FeatureMetadata,
     FeatureUpgradeType,
@@ -13,17 +19,19 @@ from coterie.client.admin.cluster_types import (
     ReplicaInfo,
     VersionRange,
 )
-from coterie.client.admin.each_broker import of_each_broker
-from coterie.client.admin.repeated_calls import repeated
+from coterie.client.admin.group_explanation import PushedMetric, read_json
 from coterie.client.admin_types import Node
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.handshake import SOFTWARE_NAME
 from coterie.client.errors import KafkaError, check
 from coterie.client.types import TopicPartition
-from coterie.wire.errors import error_of
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from coterie.wire.messages.clients.list_clients import ListClientsRequest, ListClientsResponse
 from coterie.wire.messages.logs.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 from coterie.wire.messages.settings.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+R = TypeVar("R")
 
 
 class BrokerCalls:
@@ -105,3 +113,64 @@ def _log_dir(result: DescribeLogDirsResult) -> LogDirDescription:
     }
     total, usable = (None if size < 0 else size for size in (result.total_bytes, result.usable_bytes))
     return LogDirDescription(result.log_dir, error_of(result.error_code), replicas, total, usable)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryClient:
+    """A client that requested a subscription of metrics: ``subscribed`` has the prefixes of their names ("*" for all),
+    ``last_push_ms`` how long ago it pushed (None: not yet), ``problem`` why its ``metrics`` cannot be read."""
+
+    client_instance_id: str
+    client_id: str
+    host: str
+    software: str
+    subscribed: tuple[str, ...]
+    interval_ms: int
+    pushes: int
+    last_push_ms: int | None
+    metrics: tuple[PushedMetric, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    clients: tuple[TelemetryClient, ...]
+
+
+async def telemetry_clients(cluster: Cluster, errors: dict[Node, KafkaError] | None) -> list[TelemetryClient]:
+    """Those of every broker, by client id; a client that pushes to several is there once for each. Raises KafkaError;
+    ``errors`` receives that of a broker instead."""
+    of_brokers = await of_each_broker(cluster, lambda node: _of_broker(cluster, node), errors)
+    clients = [client for of_broker in of_brokers.values() for client in of_broker]
+    return sorted(clients, key=lambda client: (client.client_id, client.client_instance_id))
+
+
+async def _of_broker(cluster: Cluster, node: int) -> tuple[TelemetryClient, ...]:
+    response = await cluster.request_unadvertised(ListClientsRequest(), ListClientsResponse, node)
+    check(response.error_code, subject=f"broker {node}")
+    try:
+        return read_json(_Document, {"clients": json.loads(response.document)}, "the document").clients
+    except (ValueError, RecursionError) as error:
+        text = f"the clients of broker {node} cannot be read: {error}"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
+
+
+async def of_each_broker(
+    cluster: Cluster,
+    one: Callable[[int], Awaitable[R]],
+    errors: dict[Node, KafkaError] | None,
+    node_ids: Collection[int] | None = None,
+) -> dict[int, R]:
+    """What ``one`` returns of each broker of the newest metadata, or of those named. Raises KafkaError; ``errors`` receives
+    that of a broker instead."""
+    await cluster.refresh(())
+    wanted = list(cluster.node_ids() if node_ids is None else node_ids)
+    results: dict[int, R] = {}
+    for node_id, result in zip(wanted, await asyncio.gather(*map(one, wanted), return_exceptions=True), strict=True):
+        if not isinstance(result, BaseException):
+            results[node_id] = result
+        elif errors is None or not isinstance(result, KafkaError):
+            raise result
+        else:
+            errors[Node(node_id, *(cluster.address(node_id) or ("", -1)))] = result
+    return results

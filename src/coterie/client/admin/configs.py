@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coterie.client import arguments
+from coterie.client.admin.calls import Futures, KeyedFutures, nothing, repeated
 from coterie.client.admin.cluster_types import ConfigResource, ConfigResourceType, Resource
-from coterie.client.admin.futures import Futures, KeyedFutures, nothing
 from coterie.client.admin.older import replace_topic_configs
-from coterie.client.admin.repeated_calls import repeated
 from coterie.client.admin.results import config_entries
 from coterie.client.admin_types import ConfigEntry
 from coterie.client.connection.cluster import Cluster

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from coterie.client import arguments
+from coterie.client.admin.calls import repeated
 from coterie.client.admin.cluster_types import TokenDescription
-from coterie.client.admin.repeated_calls import repeated
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import check
 from coterie.wire.messages.security.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest

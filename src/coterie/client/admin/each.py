@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from coterie.client import arguments
+from coterie.client.admin.calls import Futures, nothing, until_done
 from coterie.client.admin.configs import EachConfigCalls
-from coterie.client.admin.futures import Futures, nothing
 from coterie.client.admin.older import with_broker_defaults
-from coterie.client.admin.repeated_calls import until_done
 from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check, error_about

@@ -1,4 +1,5 @@
-"""Groups listed, described and linted, by the requests that the brokers have."""
+"""Groups listed, described and linted, by the requests that the brokers have; and for `protocol_lint` what a broker reports
+about the consumer protocol (KIP-848): its APIs, features and settings."""
 
 from __future__ import annotations
 
@@ -8,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.client.admin import older as admin_older
-from coterie.client.admin.each_broker import of_each_broker
-from coterie.client.admin.futures import only
+from coterie.client.admin.brokers import of_each_broker
+from coterie.client.admin.calls import only, until_done
 from coterie.client.admin.group_explanation import GroupExplanation, group_explanation
-from coterie.client.admin.protocol_support import protocol_support
-from coterie.client.admin.repeated_calls import until_done
+from coterie.client.admin.older import BROKER_RESOURCE
 from coterie.client.admin.results import (
     consumer_group_description,
     group_description,
@@ -29,15 +29,14 @@ from coterie.client.admin_types import (
     MemberDescription,
     Node,
 )
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.errors import KafkaError, check
-from coterie.client.lint.advice import Advice
-from coterie.client.lint.facts import ObservedFacts
 from coterie.client.lint.lint import lint_group
+from coterie.client.lint.rule import BROKER_SETTINGS, GROUP_SETTINGS, Advice, ObservedFacts, ProtocolSupport
 from coterie.client.types import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
@@ -48,17 +47,22 @@ from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from coterie.wire.messages.settings.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from coterie.wire.messages.share.share_group_describe import ShareGroupDescribeRequest
 from coterie.wire.messages.streams.streams_group_describe import StreamsGroupDescribeRequest
 
-STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
-
-
+_STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
 _DESCRIPTIONS: Mapping[type[Any], Callable[[Any, Node], ConsumerGroupDescription]] = {
     ConsumerGroupDescribeRequest: consumer_group_description,
     ShareGroupDescribeRequest: share_group_description,
     StreamsGroupDescribeRequest: streams_group_description,
 }
+GROUP_RESOURCE = 32
+GROUP_VERSION = "group.version"
 
 
 async def list_groups(
@@ -74,7 +78,7 @@ async def _groups_of(cluster: Cluster, wanted: frozenset[str], node: int) -> lis
     connection = await cluster.connection(node)
     response: ListGroupsResponse = await cluster.request(ListGroupsRequest(sorted(wanted)), node)
     check(response.error_code, subject=f"broker {node}")
-    if connection.version_of(ListGroupsRequest) < STATES_FROM:
+    if connection.version_of(ListGroupsRequest) < _STATES_FROM:
         return await admin_older.with_states(cluster, node, response.groups)
     return response.groups
 
@@ -173,3 +177,35 @@ def check_deleted(group_id: str, response: OffsetDeleteResponse) -> None:
     for topic in response.topics:
         for partition in topic.partitions:
             check(partition.error_code, subject=f"{topic.name}-{partition.partition_index}")
+
+
+async def protocol_support(
+    cluster: Cluster, group: ConsumerGroupDescription, explanation: GroupExplanation | None
+) -> ProtocolSupport:
+    """What the group's coordinator supports. Settings that may not be read are left out. Raises KafkaError."""
+    node = group.coordinator.id
+    connection = await cluster.connection(node)
+    assert connection.versions is not None
+    features = connection.versions.features
+    serves = connection.serves(ConsumerGroupHeartbeatRequest)
+    members = () if explanation is None else explanation.members
+    return ProtocolSupport(
+        serves,
+        features.get(GROUP_VERSION, 0) if features else None,
+        await _settings(cluster, node, BROKER_RESOURCE, str(node), BROKER_SETTINGS),
+        await _settings(cluster, node, GROUP_RESOURCE, group.group_id, GROUP_SETTINGS) if serves else {},
+        {m.member_id: m.client_software for m in members if m.client_software is not None},
+        {m.member_id: m.session_timeout_ms for m in members if m.session_timeout_ms is not None},
+        {m.member_id: m.assignors for m in members},
+    )
+
+
+async def _settings(cluster: Cluster, node: int, kind: int, name: str, names: tuple[str, ...]) -> dict[str, str]:
+    """The values of these settings; empty where they may not be described."""
+    request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, list(names))])
+    with contextlib.suppress(KafkaError):
+        response: DescribeConfigsResponse = await cluster.request(request, node)
+        for result in response.results:
+            check(result.error_code, result.error_message)
+            return {c.name: c.value for c in result.configs if c.value is not None}
+    return {}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coterie.client import arguments
-from coterie.client.admin.futures import reported
-from coterie.client.admin.repeated_calls import repeated
+from coterie.client.admin.calls import repeated, reported
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.client.types import ClientQuotaEntity

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from coterie.client import arguments
-from coterie.client.admin.futures import only, reported
-from coterie.client.admin.repeated_calls import repeated
+from coterie.client.admin.calls import only, repeated, reported
 from coterie.client.admin_types import SharePartitionOffset
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.types import ByPartition, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message

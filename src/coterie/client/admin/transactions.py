@@ -8,18 +8,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from coterie.client import arguments
+from coterie.client.admin.brokers import of_each_broker
+from coterie.client.admin.calls import only, repeated, reported, until_done
 from coterie.client.admin.cluster_types import (
     ActiveProducer,
     TransactionDescription,
     TransactionListing,
     TransactionState,
 )
-from coterie.client.admin.each_broker import of_each_broker
-from coterie.client.admin.futures import only, reported
-from coterie.client.admin.repeated_calls import repeated, until_done
 from coterie.client.admin_types import Node
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.types import PartitionLike, TopicPartition
 from coterie.machines.cluster_metadata import NO_NODE, TRANSACTION

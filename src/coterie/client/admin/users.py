@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from coterie.authentication.sasl import ScramMechanism
 from coterie.client import arguments
+from coterie.client.admin.calls import repeated, reported
 from coterie.client.admin.cluster_types import UserScramCredentialDeletion, UserScramCredentialUpsertion
-from coterie.client.admin.futures import reported
-from coterie.client.admin.repeated_calls import repeated
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.wire.messages.security.alter_user_scram_credentials import (

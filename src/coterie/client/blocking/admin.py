@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coterie.client.admin.admin import Admin
+from coterie.client.admin.brokers import TelemetryClient
 from coterie.client.admin.group_explanation import GroupExplanation
-from coterie.client.admin.telemetry_clients import TelemetryClient
 from coterie.client.admin_types import (
     ClusterDescription,
     ConsumerGroupDescription,
@@ -20,8 +20,7 @@ from coterie.client.admin_types import (
 from coterie.client.blocking.admin_calls import BlockingAdminCalls
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.errors import KafkaError
-from coterie.client.lint.advice import Advice
-from coterie.client.lint.facts import ObservedFacts
+from coterie.client.lint.rule import Advice, ObservedFacts
 from coterie.client.settings.typed import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.consumer.committer import Callback, Offsets
 from coterie.client.consumer.consumer import ARROW_BYTES, Consumer
-from coterie.client.listener import RebalanceListener
 from coterie.client.serialization import DeserializerLike
 from coterie.client.settings.typed import ConsumerSettings
 from coterie.client.types import (
@@ -20,6 +19,7 @@ from coterie.client.types import (
     K,
     OffsetAndMetadata,
     PartitionLike,
+    RebalanceListener,
     Record,
     SubscriptionPattern,
     TopicPartition,

@@ -11,8 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.client.connection.handshake import MAX_RESPONSE_BYTES, Handshake, VersionTable, encoded, response_type
-from coterie.client.connection.unreachable import UNREACHABLE, is_tls_error, not_opened
+from coterie.client.connection.handshake import (
+    MAX_RESPONSE_BYTES,
+    UNREACHABLE,
+    Handshake,
+    VersionTable,
+    encoded,
+    is_tls_error,
+    not_opened,
+    response_type,
+)
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.machines.cluster_metadata import Address

@@ -1,21 +1,19 @@
-"""The cluster as a client sees it: brokers, leaders, connections. One connection a broker, one more to a coordinator,
-so that group traffic never queues behind fetches (as in Kafka's ConsumerNetworkClient)."""
+"""The cluster as a client sees it: brokers, leaders, connections, and where the coordinator of a group or a transactional id
+is. One connection a broker, one more to a coordinator, so that group traffic never queues behind fetches (as in Kafka's
+ConsumerNetworkClient). What several tasks need at once is done once."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
 
 from coterie.client.connection.connection import Connection
-from coterie.client.connection.handshake import response_type
-from coterie.client.connection.shared_work import Shared
-from coterie.client.connection.unreachable import is_unresolved
+from coterie.client.connection.handshake import is_unresolved, response_type
 from coterie.client.errors import AuthenticationError, BootstrapError, ConfigError, KafkaError, check
-from coterie.client.pauses.clock import now_ms
-from coterie.client.pauses.waits import Waits
+from coterie.client.pauses.clock import Waits, now_ms
 from coterie.client.settings.settings import ClientSettings
 from coterie.machines.cluster_metadata import (
     GROUP,
@@ -32,10 +30,40 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorResponse
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
+R = TypeVar("R")
 M = TypeVar("M", bound=Message)
 DATA, COORDINATOR = "data", "coordinator"  # the purposes of connections
 NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not respond
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
+
+
+class Shared(Generic[R]):
+    """Work under way by key. A caller that is cancelled does not end it for the others."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[object, asyncio.Task[R]] = {}
+
+    async def result(self, key: object, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Joins what is under way for the key, or starts it. Raises what the work raises; after `cancel` KafkaError
+        NETWORK_EXCEPTION."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(work())
+            task.add_done_callback(lambda done: self._end(key, done))
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+        return task.result()
+
+    def _end(self, key: object, task: asyncio.Task[R]) -> None:
+        self._tasks.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # its callers may all have been cancelled
+
+    def cancel(self) -> None:
+        """Ends all work under way."""
+        for task in self._tasks.values():
+            task.cancel()
 
 
 class Cluster:
@@ -289,3 +317,22 @@ class Cluster:
             for connection in self._connections.values():
                 connection.close()
         self._connections.clear()
+
+
+class Coordinator:
+    """Looked up at first use, and again after `forget`."""
+
+    def __init__(self, cluster: Cluster, key: str, kind: int = GROUP) -> None:
+        self.cluster, self.key, self._kind = cluster, key, kind
+        self._lookup: Shared[int] = Shared()
+
+    async def node(self) -> int:
+        """The coordinator's node id, looked up where it is unknown. Raises KafkaError."""
+        node = self.cluster.known.coordinator(self.key, self._kind)
+        if node is None:
+            node = await self._lookup.result(None, lambda: self.cluster.find_coordinator(self.key, self._kind))
+        return node
+
+    def forget(self) -> None:
+        """The next request looks it up again."""
+        self.cluster.known.forget_coordinator(self.key, self._kind)

@@ -7,8 +7,14 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from coterie.client.connection.handshake import MAX_RESPONSE_BYTES, Handshake, VersionTable, encoded
-from coterie.client.connection.unreachable import UNREACHABLE, not_opened
+from coterie.client.connection.handshake import (
+    MAX_RESPONSE_BYTES,
+    UNREACHABLE,
+    Handshake,
+    VersionTable,
+    encoded,
+    not_opened,
+)
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.runtime.receiver import FrameReceiver

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from coterie.client.consumer.auto_commit import AutoCommit
 from coterie.client.consumer.fetcher import Fetcher
 from coterie.client.consumer.membership import Membership
-from coterie.client.listener import RebalanceListener, call
-from coterie.client.types import PartitionLike, TopicPartition
+from coterie.client.types import PartitionLike, RebalanceListener, TopicPartition, call
 from coterie.member.config import GroupMembershipOperation
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import Assigned, Revoke

@@ -9,16 +9,14 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from coterie.client.connection.cluster import COORDINATOR, Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import COORDINATOR, Cluster, Coordinator
 from coterie.client.consumer.membership import Membership
 from coterie.client.errors import ClientBugError, ConfigError, KafkaError, client_error
-from coterie.client.listener import ConsumerInterceptor
-from coterie.client.offsets.checks import commit_error
+from coterie.client.offsets.lookup_steps import commit_error
 from coterie.client.offsets.offsets import committed_offsets
 from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.pauses.retrying import backoff_of
-from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.client.types import ByPartition, ConsumerInterceptor, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commits.commits import CommitEnded, Commits, SendCommit
 from coterie.consuming.commits.offset_commit import CommitOffsets, Verdict, first_error
 from coterie.consuming.commits.verdicts import CommitPurpose

@@ -18,24 +18,24 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.consumer.auto_commit import AutoCommit
 from coterie.client.consumer.callbacks import Callbacks
 from coterie.client.consumer.committer import Callback, Committer, Offsets
+from coterie.client.consumer.consumer_membership import make_membership
 from coterie.client.consumer.fetcher import Fetcher
-from coterie.client.consumer.group_protocols import make_membership
 from coterie.client.consumer.membership import Membership
-from coterie.client.consumer.poll_loop import PollLoop
+from coterie.client.consumer.poll_loop import PollLoop, StartingPositions
 from coterie.client.consumer.positions import ConsumerPositions
-from coterie.client.consumer.starting_positions import StartingPositions
 from coterie.client.errors import ConfigError, PartitionsLostError
-from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.serialization import DeserializerLike, RecordDeserializers, deserialize_function
 from coterie.client.settings.settings import client_settings
 from coterie.client.settings.typed import ConsumerSettings
 from coterie.client.settings.types import instantiate
 from coterie.client.types import (
     ConsumerGroupMetadata,
+    ConsumerInterceptor,
     GroupMembershipOperation,
     K,
     OffsetAndMetadata,
     PartitionLike,
+    RebalanceListener,
     Record,
     SubscriptionPattern,
     TopicPartition,

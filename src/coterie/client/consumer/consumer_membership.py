@@ -1,4 +1,5 @@
-"""A consumer's membership by the consumer protocol (KIP-848): the broker assigns, and matches patterns of RE2."""
+"""A consumer's membership by the consumer protocol (KIP-848): the broker assigns, and matches patterns of RE2. And by
+group.protocol, which membership a consumer has, and which settings do not go with it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from coterie.client.connection.cluster import Cluster
+from coterie.client.consumer.classic_membership import ClassicMembership
 from coterie.client.consumer.membership import REFUSED_TOPIC, Membership, now_ms
 from coterie.client.errors import KafkaError, error_about
 from coterie.client.settings.settings import ClientSettings
@@ -22,7 +24,6 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 logger = logging.getLogger(__name__)
-
 REGEX_FROM = 1  # the version of ConsumerGroupHeartbeat
 _DEFAULT = GroupMembershipOperation.DEFAULT
 
@@ -154,3 +155,10 @@ class ConsumerMembership(Membership):
         for name, info in infos.items():
             if info.error in REFUSED_TOPIC:
                 self._complain(error_about(info.error, f"topic {name}"))
+
+
+def make_membership(cluster: Cluster, group_id: str, tell_poll: Callable[[], None]) -> Membership:
+    """By the setting group.protocol. ``tell_poll()`` is called when a poll has something to do. Raises ConfigError."""
+    is_consumer = cluster.settings.group_protocol == "consumer"
+    kind = ConsumerMembership if is_consumer else ClassicMembership
+    return kind(cluster, group_id, tell_poll)

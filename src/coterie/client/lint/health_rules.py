@@ -9,13 +9,13 @@ from functools import partial
 
 from coterie.assignors import is_cooperative
 from coterie.client.admin_types import ConsumerGroupDescription, GroupType
-from coterie.client.lint.facts import MemberFacts
 from coterie.client.lint.rule import (
     GROUP_HEARTBEAT_INTERVAL,
     GROUP_SESSION_TIMEOUT,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
     LintRule,
+    MemberFacts,
     Observation,
     ProtocolSupport,
     group_or_broker_setting,

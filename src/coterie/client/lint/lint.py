@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
 from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType
-from coterie.client.lint.advice import Advice
 from coterie.client.lint.health_rules import HEALTH_RULES
 from coterie.client.lint.protocol import DOWNGRADE, UPGRADE, advice_by_rules, protocol_advice
-from coterie.client.lint.rule import ProtocolSupport
+from coterie.client.lint.rule import Advice, ProtocolSupport
 from coterie.client.lint.rule import member_name as _name
 from coterie.text.quantity import quantity
 

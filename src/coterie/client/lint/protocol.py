@@ -8,8 +8,16 @@ from collections.abc import Sequence
 from functools import partial
 
 from coterie.client.admin_types import ConsumerGroupDescription, GroupType
-from coterie.client.lint.advice import Advice, LintFinding
-from coterie.client.lint.rule import CLASSIC_MAX_SIZE, POLICY, LintRule, Observation, ProtocolSupport, member_names
+from coterie.client.lint.rule import (
+    CLASSIC_MAX_SIZE,
+    POLICY,
+    Advice,
+    LintFinding,
+    LintRule,
+    Observation,
+    ProtocolSupport,
+    member_names,
+)
 from coterie.client.lint.upgrade_rules import UPGRADE_RULES, policy_refuses, too_large
 from coterie.text.quantity import quantity
 

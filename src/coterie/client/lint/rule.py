@@ -1,4 +1,6 @@
-"""What a rule of `groups lint` reads and returns, for the change between the classic and the consumer protocol (KIP-848)."""
+"""What a rule of `groups lint` reads and returns: what is known of a group beside its description (from its records, its
+coordinator, and what its clients pushed), for the change between the classic and the consumer protocol (KIP-848) also what a
+broker reports; and the values that `Admin.lint_group` returns."""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coterie.client.admin_types import ConsumerGroupDescription, MemberDescription
-from coterie.client.lint.facts import ObservedFacts
 
 POLICY = "group.consumer.migration.policy"
 MAX_SIZE = "group.consumer.max.size"
@@ -29,6 +30,35 @@ BROKER_SETTINGS = (
 GROUP_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 GROUP_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 GROUP_SETTINGS = (GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """A member; times in ms, None for what is not known. ``max_poll_interval_ms``: its rebalance timeout, which consumers set
+    to it. ``commit_every_ms``: the usual time between its commits, and ``longest_commit_ms`` the longest of late.
+    As its client measured (KIP-714): ``longest_poll_ms``, between two polls, and ``poll_ms``, what its code takes between
+    two in the mean."""
+
+    session_timeout_ms: int | None = None
+    heartbeat_interval_ms: int | None = None
+    max_poll_interval_ms: int | None = None
+    commit_every_ms: int | None = None
+    longest_commit_ms: int | None = None
+    longest_poll_ms: int | None = None
+    poll_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedFacts:
+    """A group: its members by id, how many records a second it commits of a partition (None: unknown), how often a
+    group.instance.id came back under a new member id by the records, and why its records could not be read (None: they
+    were). ``stable_ms``: since its last generation."""
+
+    members: Mapping[str, MemberFacts] = field(default_factory=dict)
+    records_per_s: float | None = None
+    replaced: Mapping[str, int] = field(default_factory=dict)
+    unread: str | None = None
+    stable_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +113,28 @@ def group_or_broker_setting(support: ProtocolSupport, of_group: str, of_broker: 
         if settings.get(name, "").isdecimal():
             return int(settings[name])
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding:
+    """One observation of a rule about a change: ``blocks`` where the change cannot be made while it holds, ``next_step`` in one
+    sentence, and the members that it concerns, by group.instance.id or member id (none: the group as a whole)."""
+
+    rule: str
+    blocks: bool
+    text: str
+    next_step: str
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A change of how a group rebalances: whether it is safe now, why (or why not), the members that block it, by
+    group.instance.id or member id, and, of a change between the classic and the consumer protocol (KIP-848), the findings of
+    its rules."""
+
+    change: str
+    safe: bool
+    why: str
+    blocked_by: tuple[str, ...] = ()
+    findings: tuple[LintFinding, ...] = ()

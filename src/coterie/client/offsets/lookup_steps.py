@@ -1,5 +1,6 @@
 """Lookups of offsets (`consuming/offset_lookup`, `consuming/committed_offsets`) as courses of steps, for an event loop and for
-threads alike. A step is an effect, whose response or KafkaError is sent back, or a `Pause`."""
+threads alike; and what a response about offsets, or the broker's version of a request, refuses. A step is an effect, whose
+response or KafkaError is sent back, or a `Pause`."""
 
 from __future__ import annotations
 
@@ -7,16 +8,25 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from coterie.client.errors import KafkaError, error_about
-from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
-from coterie.client.pauses.waits import Waits
-from coterie.consuming.committed_offsets import CommittedFailure, CommittedLookup, CommittedPosition, SendOffsetFetch
+from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError, check, error_about
+from coterie.client.pauses.clock import Waits, jitter, now_ms, until_due_thread
+from coterie.consuming.commits.offset_commit import Verdict, first_error
+from coterie.consuming.committed_offsets import (
+    STABLE_FROM,
+    CommittedFailure,
+    CommittedLookup,
+    CommittedPosition,
+    SendOffsetFetch,
+)
 from coterie.consuming.effects import LookUpCoordinator, RefreshMetadata
 from coterie.consuming.offset_lookup import LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest
 
 R = TypeVar("R")
+NO_STABLE = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +38,13 @@ class Pause:
     why: str
 
 
-OfListOffsets = SendListOffsets | RefreshMetadata
-OfOffsetFetch = SendOffsetFetch | LookUpCoordinator
+_OfListOffsets = SendListOffsets | RefreshMetadata
+_OfOffsetFetch = SendOffsetFetch | LookUpCoordinator
 
 
 def list_offsets_steps(
     lookup: OffsetLookup, arrived: Callable[[dict[TopicPartition, int]], None] | None = None
-) -> Generator[OfListOffsets | Pause, Any, dict[TopicPartition, int]]:
+) -> Generator[_OfListOffsets | Pause, Any, dict[TopicPartition, int]]:
     """Returns the offsets; ``arrived`` is called with those of each response. Raises KafkaError, but for the partitions in the
     lookup's ``errors``."""
     errors: dict[ErrorCode, KafkaError] = {}  # the last one of each code that a request as a whole ended with
@@ -66,7 +76,7 @@ def list_offsets_steps(
 
 def offset_fetch_steps(
     lookup: CommittedLookup, group: str
-) -> Generator[OfOffsetFetch | Pause, Any, Mapping[TopicPartition, CommittedPosition]]:
+) -> Generator[_OfOffsetFetch | Pause, Any, Mapping[TopicPartition, CommittedPosition]]:
     """Returns the offsets. ``group``: as an error names it. Raises KafkaError."""
     failed: KafkaError | None = None  # the last attempt, where it had no response
     errors: dict[ErrorCode, KafkaError] = {}
@@ -124,3 +134,26 @@ def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any],
             response = carry_out(step)
         except KafkaError as failed:
             error = failed
+
+
+def check_stable(request: OffsetFetchRequest, version: int) -> None:
+    """Raises KafkaError UNSUPPORTED_VERSION where the request needs a newer version than the connection has."""
+    if request.require_stable and version < STABLE_FROM:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_STABLE)
+
+
+def commit_error(what: Verdict, code: ErrorCode, message: str | None) -> KafkaError:
+    """What the caller of a commit hears that ended with another verdict than DONE."""
+    match what:
+        case Verdict.REBALANCING:
+            return RebalanceInProgressError()
+        case Verdict.COMMIT_FAILED:
+            return CommitFailedError(code)
+        case _:
+            return KafkaError(code, message)
+
+
+def check_committed(response: OffsetCommitResponse) -> None:
+    """Raises KafkaError with the first partition's error."""
+    code, partition = first_error(response)
+    check(code, subject=partition)

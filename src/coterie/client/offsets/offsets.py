@@ -8,11 +8,16 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
 from coterie.client.admin_types import PartitionLag
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.errors import KafkaError, error_about
-from coterie.client.offsets.checks import NO_STABLE, check_committed, check_stable
-from coterie.client.offsets.lookup_steps import Pause, list_offsets_steps, offset_fetch_steps
+from coterie.client.offsets.lookup_steps import (
+    NO_STABLE,
+    Pause,
+    check_committed,
+    check_stable,
+    list_offsets_steps,
+    offset_fetch_steps,
+)
 from coterie.client.pauses.clock import now_ms
 from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of

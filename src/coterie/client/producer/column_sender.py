@@ -14,8 +14,7 @@ from typing import Any
 from coterie.client.errors import KafkaError
 from coterie.client.pauses.clock import now_ms
 from coterie.client.producer.delivery import report_failure
-from coterie.client.producer.partition_counts import CLOSED
-from coterie.client.producer.partitioner import partition_for_key
+from coterie.client.producer.partitions import CLOSED, partition_for_key
 from coterie.client.producer.producer import RECORD_OVERHEAD_BYTES, Producer
 from coterie.client.producer.transactions import State
 from coterie.producing.batch import Item, TopicPartition

@@ -23,8 +23,7 @@ from coterie.client import arguments
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError, SerializationError
 from coterie.client.producer.delivery import Delivery, DeliveryCallback
-from coterie.client.producer.partition_counts import CLOSED, PartitionCounts, checked_partition
-from coterie.client.producer.partitioner import partition_for_key
+from coterie.client.producer.partitions import CLOSED, PartitionCounts, checked_partition, partition_for_key
 from coterie.client.producer.sender import Sender
 from coterie.client.producer.transactions import OpenTransaction, State, TransactionManager
 from coterie.client.serialization import SerializerLike, serialize_function

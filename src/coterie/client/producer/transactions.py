@@ -7,8 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from coterie.client.connection.cluster import Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import Cluster, Coordinator
 from coterie.client.connection.handshake import response_type
 from coterie.client.errors import ClientBugError, FatalError, KafkaError, TransactionAbortableError, client_error
 from coterie.client.pauses import clock

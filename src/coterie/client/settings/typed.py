@@ -11,9 +11,9 @@ from os import PathLike
 from typing import Any, Literal, TypedDict
 
 from coterie.assignors import Assignor
-from coterie.client.listener import ConsumerInterceptor
 from coterie.client.serialization import Deserializer, DeserializerLike, Serializer, SerializerLike
 from coterie.client.settings.types import Partitioner
+from coterie.client.types import ConsumerInterceptor
 
 _Assignor = type[Assignor] | Assignor
 _Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor

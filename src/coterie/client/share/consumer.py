@@ -26,8 +26,7 @@ from coterie.client.errors import (
 )
 from coterie.client.serialization import DeserializerLike, RecordDeserializers, deserialize_function
 from coterie.client.settings.typed import ShareConsumerSettings
-from coterie.client.share.membership import ShareMembership, share_member_config
-from coterie.client.share.settings import share_settings
+from coterie.client.share.membership import ShareMembership, share_member_config, share_settings
 from coterie.client.share.sharer import Sharer, share_config
 from coterie.client.types import K, TopicPartition, V
 from coterie.consuming.record import ShareRecord

@@ -1,15 +1,18 @@
 """A member of a share group (KIP-932): the broker assigns partitions, which other members may have too, so that nothing is
-revoked with a callback and nothing is lost."""
+revoked with a callback and nothing is lost. And the settings of a share consumer (Kafka's ShareConsumerConfig): those of a
+consumer, without what is the group's."""
 
 from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from coterie.client.connection.cluster import Cluster
 from coterie.client.consumer.consumer_membership import ConsumerMembership
-from coterie.client.settings.settings import ClientSettings
+from coterie.client.errors import ConfigError
+from coterie.client.settings.protocols import SHARE_PROTOCOL, require_allowed
+from coterie.client.settings.settings import CLIENT_SETTINGS, ClientSettings, read_client_settings
 from coterie.client.types import TopicPartition
 from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer.decision import ConsumerEffect
@@ -56,3 +59,12 @@ class ShareMembership(ConsumerMembership):
             self.machine.assigned()
         self._assign(TopicPartition(*partition) for partition in self.machine.owned)
         self._tell_poll()
+
+
+def share_settings(given: Mapping[str, object]) -> ClientSettings:
+    """As `client_settings`, of a share consumer. Raises ConfigError also without a group.id."""
+    settings = read_client_settings(ClientSettings, CLIENT_SETTINGS, given)
+    require_allowed({name.replace("_", ".") for name in given}, SHARE_PROTOCOL)
+    if settings.group_id is None or not settings.group_id.strip():
+        raise ConfigError("a share consumer needs a group.id that is not blank")
+    return settings

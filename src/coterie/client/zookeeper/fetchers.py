@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
-from coterie.client.pauses.clock import jitter, now_ms
-from coterie.client.pauses.waits import Waits
+from coterie.client.pauses.clock import Waits, jitter, now_ms
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.consuming.effects import PartitionFailed, RefreshMetadata, SendFetch

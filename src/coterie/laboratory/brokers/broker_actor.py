@@ -1,24 +1,35 @@
-"""The laboratory's broker: one coordinator over a real log, in a process that dies and comes back."""
+"""The laboratory's broker: one coordinator over a real log, in a process that dies and comes back. As the laboratory's
+consumers have it, and one that watches whom its coordinator removes, and why: deaths that were noticed, and false alarms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
+from coterie.coordinator import events as e
 from coterie.coordinator.commands import Command
+from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.offsets import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
-from coterie.coordinator.state import Group, Phase
+from coterie.coordinator.state import Cause, Group, Phase
 from coterie.coordinator.stored_records.offsets_log import OffsetsLog
+from coterie.coordinator.streams import events as s
 from coterie.coordinator.streams.state import StreamsGroup
 from coterie.coordinator.write_queue import WriteQueue
-from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
-from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
-from coterie.laboratory.earliest_timer import EarliestTimer
-from coterie.laboratory.world import World
+from coterie.laboratory.group_checkers import (
+    GenerationChecker,
+    Ledger,
+    OffsetChecker,
+    check_consumer_group,
+    check_group,
+    check_replay,
+)
+from coterie.laboratory.world import EarliestTimer, World
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
@@ -34,6 +45,7 @@ from coterie.wire.messages.groups.offset_fetch import (
 Response = Callable[[Message], None]
 BrokerCommand = Command | OffsetFetchRequest
 SEGMENT_BYTES = 104_857_600  # offsets.topic.segment.bytes: groups of thousands have records of megabytes
+REMOVALS = e.MemberRemoved | c.SubscriptionRemoved | s.StreamsMetadataRemoved
 
 
 class BrokerActor:
@@ -167,3 +179,85 @@ class BrokerActor:
         for command in self.shard.expired(self.world.now_ms):
             self._carry_out(self.shard.decide(command, self.context()))
         self._arm()
+
+
+class _GroupsView(Protocol):
+    """A coordinator's groups of the classic protocol, by id."""
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """The loaded ones."""
+        ...
+
+
+class MemberBroker(Protocol):
+    """What a member's process, and what is checked of it, use of the broker that it has for its coordinator."""
+
+    @property
+    def up(self) -> bool:
+        """Whether connections reach it."""
+        ...
+
+    @property
+    def incarnation(self) -> int:
+        """Counts its processes: a connection ends with one."""
+        ...
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """How many each topic has."""
+        ...
+
+    @property
+    def shard(self) -> _GroupsView:
+        """The shard of the coordinator."""
+        ...
+
+    def submit(self, command: BrokerCommand, ctx: Context, response: Response) -> None:
+        """Calls ``answer`` with the response, once, unless it ends before."""
+        ...
+
+
+@dataclass(slots=True)
+class Removals:
+    """``detection_ms``: from a kill until the coordinator knew, summed over ``detected``; ``false_alarms``: removals of
+    members that were alive."""
+
+    detected: int = 0
+    detection_ms: int = 0
+    longest_detection_ms: int = 0
+    false_alarms: int = 0
+    killed_ms: dict[str, int] = field(default_factory=dict)  # member id -> when its process ended
+    closed: set[str] = field(default_factory=set)  # ids of departed members; a static one sends no LeaveGroup
+
+    def noticed(self, killed_ms: int, now_ms: int) -> None:
+        """A death was noticed at ``now_ms``."""
+        took_ms = now_ms - killed_ms
+        self.detected += 1
+        self.detection_ms += took_ms
+        self.longest_detection_ms = max(self.longest_detection_ms, took_ms)
+
+
+class WatchingBroker(BrokerActor):
+    """``checks`` False for groups of thousands."""
+
+    def __init__(
+        self, world: World, config: CoordinatorConfig, partitions: dict[str, int], *, checks: bool = True
+    ) -> None:
+        self.removals = Removals()
+        super().__init__(world, config, partitions, checks=checks)
+
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
+        for step in steps:
+            if isinstance(step.event, REMOVALS) and step.event.cause is not None:
+                self._removed(step.event.member_id, step.event.cause)
+        super()._committed(decision, steps)
+
+    def _removed(self, member_id: str, cause: Cause) -> None:
+        removals = self.removals
+        killed_ms = removals.killed_ms.pop(member_id, None)
+        if killed_ms is not None:
+            removals.noticed(killed_ms, self.world.now_ms)
+        elif member_id not in removals.closed:
+            gave_up = "max.poll.interval.ms" in (cause.reason or "")
+            removals.false_alarms += cause.kind not in ("member_left", "member_replaced") or gave_up

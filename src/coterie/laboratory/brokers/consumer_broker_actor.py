@@ -11,7 +11,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Phase
 from coterie.laboratory.brokers.broker_actor import BrokerActor, BrokerCommand, Response
-from coterie.laboratory.checking.consumer_group_checker import EpochChecker
+from coterie.laboratory.group_checkers import EpochChecker
 from coterie.laboratory.world import World
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 

@@ -1,5 +1,5 @@
 """The laboratory's consumer, whatever its group protocol: the real machines of member and commits, on a clock of its own and a
-network that fails. `member_actor` and `consumer_member_actor` add what each protocol's machine requests."""
+network that fails. `member_actors` add what each protocol's machine requests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from typing import Any, Generic, TypeVar
 from coterie.consuming.commits.offset_commit import CommitOffsets
 from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
-from coterie.laboratory.brokers.broker_actor import Response
-from coterie.laboratory.brokers.member_broker import MemberBroker
-from coterie.laboratory.earliest_timer import EarliestTimer
+from coterie.laboratory.brokers.broker_actor import MemberBroker, Response
+from coterie.laboratory.deliveries import Ownership
 from coterie.laboratory.members.actor_commits import ActorCommits
-from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import World, WorldFlight
+from coterie.laboratory.world import EarliestTimer, World, WorldFlight
 from coterie.member.config import ConsumerMemberConfig, MemberConfig
 from coterie.member.consumer.decision import ConsumerEffect
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.laboratory.brokers.broker_actor import BrokerActor
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.deliveries import Delivered, Reader
+from coterie.laboratory.deliveries import Delivered, Ownership, Reader, TopicPartition
 from coterie.laboratory.members.actor_commits import ActorCommits
-from coterie.laboratory.members.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.members.group_member_actor import GROUP, C, GroupMemberActor, M
-from coterie.laboratory.members.member_actor import MemberActor
-from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.members.member_actors import ConsumerMemberActor, MemberActor
 from coterie.laboratory.world import World
 from coterie.member.config import ConsumerMemberConfig, MemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine

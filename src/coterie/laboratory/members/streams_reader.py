@@ -9,8 +9,7 @@ from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, LEAVE_GROUP_EPO
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.deliveries import Ownership, Reader, TopicPartition
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

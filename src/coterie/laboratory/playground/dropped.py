@@ -12,8 +12,7 @@ from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.laboratory.churn import MembershipChange, TraceError, at_most, read_trace, shortened
 from coterie.laboratory.playground.settings import MOST_MEMBERS, MOST_PARTITIONS
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.study.measures import Measures
-from coterie.laboratory.study.run import run
+from coterie.laboratory.study.run import Measures, run
 from coterie.laboratory.study.workload import Event, Plan, from_trace
 
 QUIET_MS = 90_000  # longer stretches without a change are cut to it

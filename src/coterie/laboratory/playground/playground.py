@@ -17,10 +17,9 @@ from coterie.coordinator.journal.timeline import Timeline
 from coterie.coordinator.state import Group
 from coterie.coordinator.views.classic_group import explain_group
 from coterie.coordinator.views.consumer_group import explain_consumer_group
+from coterie.laboratory.deliveries import TopicPartition
 from coterie.laboratory.members.group_member_actor import GROUP
-from coterie.laboratory.ownership import TopicPartition
-from coterie.laboratory.playground.recording import PlayedRecording, WatchedOwnership
-from coterie.laboratory.playground.seen_timeline import SeenTimeline
+from coterie.laboratory.playground.recording import PlayedRecording, SeenTimeline, WatchedOwnership
 from coterie.laboratory.playground.settings import MOST_MEMBERS, MOST_PARTITIONS, SCRIPTED, PlaygroundSetting
 from coterie.laboratory.study.classic import ConsumerProtocolGroup, KafkaGroup
 from coterie.laboratory.study.course import StudyCourse

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.deliveries import Ownership, Reader, TopicPartition
 from coterie.laboratory.scripts.rocketmq_brokers import RESPONSE_BYTES, SimulatedBroker, SimulatedCluster
 from coterie.laboratory.scripts.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from coterie.laboratory.traffic import Service, Traffic
-from coterie.laboratory.world import World
+from coterie.laboratory.world import Service, Traffic, World
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.queue_locks import QueueLocks

@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.deliveries import Ownership, Reader, TopicPartition
 from coterie.laboratory.world import World, WorldFlight
 from coterie.machines.script import ScriptMachine
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.deliveries import Ownership, Reader
 from coterie.laboratory.scripts.script_actor import Log, ScriptActor
 from coterie.laboratory.scripts.zookeeper_server import PING_BYTES, Session, ZooKeeperServer
 from coterie.laboratory.world import World

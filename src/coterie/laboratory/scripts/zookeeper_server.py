@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from coterie.laboratory.traffic import Service, Traffic
-from coterie.laboratory.world import World
+from coterie.laboratory.world import Service, Traffic, World
 from coterie.zookeeper.operations import (
     ANY_VERSION,
     BadVersion,

@@ -10,17 +10,15 @@ from typing import TypeVar
 from coterie.assignors import AssignableTopics
 from coterie.coordinator.consumer.image import TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.laboratory.brokers.broker_actor import BrokerCommand, Response
+from coterie.laboratory.brokers.broker_actor import BrokerCommand, Response, WatchingBroker
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.brokers.watching_broker import WatchingBroker
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.members.reading_member import TOPIC, AnyReader, ReadingConsumer, ReadingMember, Workload
 from coterie.laboratory.members.streams_reader import StreamsReader
 from coterie.laboratory.study.assignors import ASSIGNOR_OF_PROTOCOL
 from coterie.laboratory.study.group import Load, StudyGroup
-from coterie.laboratory.traffic import Service, Traffic
-from coterie.laboratory.world import World
+from coterie.laboratory.world import Service, Traffic, World
 from coterie.member.config import ConsumerMemberConfig, MemberConfig
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse

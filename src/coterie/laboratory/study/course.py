@@ -1,11 +1,16 @@
-"""The world of one run, its group under one protocol, and what happens to it: the events of a plan, or of a reader's clicks."""
+"""The world of one run, its group under one protocol, and what happens to it: the events of a plan, or of a reader's clicks.
+And its journal, as its coordinator would write it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coterie.laboratory.ownership import Ownership
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.shard import Step
+from coterie.laboratory.deliveries import Ownership
 from coterie.laboratory.study.classic import ClassicGroup, ConsumerProtocolGroup, StreamsProtocolGroup
 from coterie.laboratory.study.group import Load, StudyGroup, StudySetting
 from coterie.laboratory.study.rocketmq import RocketMQGroup
@@ -21,7 +26,7 @@ GROUPS: Mapping[str, Callable[[Load, int], StudyGroup[Any]]] = {
     "zookeeper": ZooKeeperGroup,
     "rocketmq": RocketMQGroup,
 }
-CLOSING_MS = 100  # after which it is seen again whether a process has ended
+_CLOSING_MS = 100  # after which it is seen again whether a process has ended
 CHANGES = frozenset({"join", "leave", "kill", "vanish"})
 
 
@@ -63,7 +68,7 @@ class StudyCourse:
                 self._closing.discard(event.member)
                 self._join(event.member)
             case "join" if event.member in self._closing:
-                self.world.after(CLOSING_MS, lambda: self.happen(event))
+                self.world.after(_CLOSING_MS, lambda: self.happen(event))
             case "leave" if up:
                 self._closing.add(event.member)
                 group.leave(event.member)
@@ -102,3 +107,19 @@ class StudyCourse:
         if self._changed_ms is not None:
             self.agreements_ms.append(max(self.meter.last_change_ms - self._changed_ms, 0))
             self._changed_ms = None
+
+
+class CourseJournal:
+    """``group_of``: the coordinator's group of an id. ``lines`` are those so far."""
+
+    def __init__(self, group_of: Callable[[str], AnyGroup | None]) -> None:
+        self._group_of, self.lines = group_of, list[JournalLine]()
+        self._journal = JournalLines(lambda topic_id: topic_id.rstrip(b".").decode())
+
+    def add(self, step: Step, now_ms: int) -> JournalLine | None:
+        """The line of a step; None for one that is not worth one."""
+        group = self._group_of(step.group_id)
+        line = None if group is None else self._journal.line(step, group, now_ms)
+        if line is not None:
+            self.lines.append(line)
+        return line

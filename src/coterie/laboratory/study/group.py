@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from coterie.laboratory.brokers.watching_broker import Removals
-from coterie.laboratory.deliveries import Delivered
+from coterie.laboratory.brokers.broker_actor import Removals
+from coterie.laboratory.deliveries import Delivered, Ownership, TopicPartition
 from coterie.laboratory.members.reading_member import TOPIC
-from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.world import World
 
 

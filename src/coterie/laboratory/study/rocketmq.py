@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.deliveries import Reader
+from coterie.laboratory.deliveries import Reader, TopicPartition
 from coterie.laboratory.members.reading_member import TOPIC
-from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.scripts.rocketmq_actor import RocketMQActor, partition_of
 from coterie.laboratory.scripts.rocketmq_brokers import SimulatedCluster
 from coterie.laboratory.study.group import Load, StudyGroup

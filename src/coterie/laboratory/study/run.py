@@ -1,15 +1,17 @@
-"""One run: a plan under a setting with a seed, in virtual time. It depends on these and on nothing else."""
+"""One run: a plan under a setting with a seed, in virtual time. It depends on these and on nothing else. Its costs are measured
+alike for every protocol: readers of partitions over time, and traffic."""
 
 from __future__ import annotations
 
-from coterie.laboratory.ownership import Ownership
+from dataclasses import dataclass
+
+from coterie.laboratory.deliveries import Ownership
 from coterie.laboratory.study.course import StudyCourse
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.workload import Plan
 
-IDLE_MS = 60_000
-PHASE_MS = 30_000
+_IDLE_MS = 60_000
+_PHASE_MS = 30_000
 PATIENCE_MS = 900_000
 
 
@@ -47,14 +49,14 @@ class StudyRun(StudyCourse):
     def _settle(self) -> float:
         """Until the group is at rest, but not for ever; what it sends in a second then."""
         world, plan = self.world, self.plan
-        world.run_until(world.start_ms + plan.settle_ms - IDLE_MS)
+        world.run_until(world.start_ms + plan.settle_ms - _IDLE_MS)
         while not self.meter.is_whole(plan.partitions) and world.now_ms - world.start_ms < PATIENCE_MS:
-            world.run_until(world.now_ms + IDLE_MS)
+            world.run_until(world.now_ms + _IDLE_MS)
         before, _, _ = self.group.traffic()
-        world.run_until(world.now_ms + IDLE_MS)
-        idle_per_s = (self.group.traffic()[0] - before) * 1000 / IDLE_MS
+        world.run_until(world.now_ms + _IDLE_MS)
+        idle_per_s = (self.group.traffic()[0] - before) * 1000 / _IDLE_MS
         # So that the change comes at any point of what goes round and round: heartbeats, commits, locks, looks.
-        world.run_until(world.now_ms + world.between(0, PHASE_MS))
+        world.run_until(world.now_ms + world.between(0, _PHASE_MS))
         return idle_per_s
 
     def _sum_up(self, begin_ms: int, rebalances: int, messages: int, size: int, duplicates: int) -> Measures:
@@ -83,3 +85,38 @@ class StudyRun(StudyCourse):
             gave_up=group.gave_up(),
             duration_s=(now_ms - begin_ms) / 1000,
         )
+
+
+@dataclass(slots=True)
+class Measures:
+    """One run's. Times in seconds.
+
+    ``moved``, ``unowned_s`` (per partition; a stalled owner is as good as none) and ``pause_s`` (per member) are as
+    `coterie.machines.ownership` defines them; ``paused_members``: how many paused. ``doubled_s``: per partition, in which two
+    members read it. ``agree_s``: from a change until the last partition had found its owner, mean over the changes.
+    ``idle_per_s``: messages in a second of the group at rest; ``busiest_per_s``: in the busiest second at the
+    coordinator, at ZooKeeper, or at all RocketMQ brokers.
+    ``false_alarms``: members taken for dead that were not; ``gave_up``: that stopped trying; ``formed``: whether the
+    group had come to rest before the first change.
+    """
+
+    changes: int = 0
+    rebalances: int = 0
+    unowned_s: float = 0.0
+    longest_unowned_s: float = 0.0
+    doubled_s: float = 0.0
+    pause_s: float = 0.0
+    paused_members: int = 0
+    moved: int = 0
+    duplicates: int = 0
+    agree_s: float = 0.0
+    longest_agree_s: float = 0.0
+    messages: int = 0
+    kilobytes: float = 0.0
+    idle_per_s: float = 0.0
+    busiest_per_s: int = 0
+    detection_s: float = 0.0
+    false_alarms: int = 0
+    gave_up: int = 0
+    formed: int = 1
+    duration_s: float = 0.0

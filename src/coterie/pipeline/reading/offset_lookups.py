@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from coterie.client.offsets.lookup_steps import list_offsets_steps, offset_fetch_steps, run_steps_blocking
-from coterie.client.pauses.clock import now_ms
+from coterie.client.pauses.clock import Waits, now_ms
 from coterie.client.pauses.retrying import backoff_of
-from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import ByPartition
 from coterie.consuming.committed_offsets import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch

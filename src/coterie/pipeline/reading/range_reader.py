@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from coterie.client.connection.blocking_socket import Awaited, Sockets
 from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
-from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
+from coterie.client.pauses.clock import Waits, jitter, now_ms, until_due_thread
 from coterie.client.pauses.retrying import backoff_of
-from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching.fetching import Fetching

@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from coterie.client.connection.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import KafkaError, check, error_about
-from coterie.client.offsets.checks import check_stable, commit_error
-from coterie.client.pauses.clock import now_ms, pause_thread
+from coterie.client.offsets.lookup_steps import check_stable, commit_error
+from coterie.client.pauses.clock import Waits, now_ms, pause_thread
 from coterie.client.pauses.retrying import NO_SUCH_TOPIC, Retrying
-from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.commits.offset_commit import (
     RETRIED,

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from coterie.client.connection.cluster import Cluster
 from coterie.client.consumer.committer import Committer
-from coterie.client.consumer.group_protocols import make_membership
+from coterie.client.consumer.consumer_membership import make_membership
 from coterie.client.consumer.membership import Membership
 from coterie.client.errors import CommitFailedError, RebalanceInProgressError
 from coterie.client.settings.settings import ClientSettings

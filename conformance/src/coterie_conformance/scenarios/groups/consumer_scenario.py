@@ -27,7 +27,7 @@ from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.views.consumer_group import describe_consumer_group, explain_consumer_group
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
-from coterie.laboratory.checking.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
+from coterie.laboratory.group_checkers import EpochChecker, check_consumer_group, check_loaded
 from coterie.wire.errors import Refusal, error_of
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from coterie_conformance.scenarios.groups.modern_scenario import ModernScenario, because

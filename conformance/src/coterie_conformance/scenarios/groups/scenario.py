@@ -28,7 +28,7 @@ from coterie.coordinator.state import Group
 from coterie.coordinator.stored_records.stored import StoredRecord
 from coterie.coordinator.views.classic_group import describe_group
 from coterie.coordinator.write_queue import drive
-from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, check_group, check_replay
+from coterie.laboratory.group_checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.groups.join_group import JoinGroupResponse

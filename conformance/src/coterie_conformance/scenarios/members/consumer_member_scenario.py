@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
-from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
+from coterie.laboratory.member_checkers import ConsumerMemberChecker
 from coterie.member.config import ConsumerMemberConfig
 from coterie.member.consumer.decision import Complain, ConsumerEffect, LookUpTopics
 from coterie.member.consumer.heartbeat import HeartbeatRequest

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 from coterie.consuming.commits.verdicts import GroupMachine
-from coterie.laboratory.checking.member_checker import LoneMemberChecker, check_settled
+from coterie.laboratory.member_checkers import LoneMemberChecker, check_settled
 from coterie.member.config import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke, Send, TopicPartition
 from coterie.wire.declaration import Message

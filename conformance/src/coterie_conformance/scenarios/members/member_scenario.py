@@ -20,7 +20,7 @@ from typing import Any
 from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.consuming.commits.verdicts import may_commit, verdict
-from coterie.laboratory.checking.member_checker import MemberChecker
+from coterie.laboratory.member_checkers import MemberChecker
 from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,
