@@ -46,7 +46,7 @@ class FramedShare(FramesBroker):
         self.responses: list[Message] = []
         self.client_connections: dict[str, ClientConnection] = {}
         self._waiting: list[tuple[Any, Responded]] = []
-        self.share.persister = self
+        self.share.persister = self  # type: ignore[assignment]
         self.share_persister.send = self.send  # type: ignore[method-assign]
         self.groups.persist = self.send
 

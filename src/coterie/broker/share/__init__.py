@@ -1,1 +1,1 @@
-"""Share groups at the leaders of partitions (KIP-932): sessions, the hosted share partitions, and the door to their state."""
+"""Share groups at the leaders of partitions (KIP-932): sessions, the hosted share partitions, and dead letters."""

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from coterie.broker.process.scheduling import Clock, Scheduler, Timer
-from coterie.broker.share import persister as states
-from coterie.broker.share.persister import FENCING, Persister, StateOf
+from coterie.broker.share_state import persister as states
+from coterie.broker.share_state.persister import FENCING, SharePersister, StateOf
 from coterie.broker.storage.topic import Partition
 from coterie.coordinator.share_state.state import SharePartitionKey
 from coterie.share.acknowledging import Acknowledgement, acknowledge, expire, release
@@ -40,7 +40,7 @@ class ShareDriving(Protocol):
 
     clock: Clock
     scheduler: Scheduler
-    persister: Persister
+    persister: SharePersister
 
     def limits(self, group_id: str) -> ShareLimits: ...
     def first_offset(self, group_id: str, partition: Partition) -> int: ...

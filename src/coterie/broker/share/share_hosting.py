@@ -9,8 +9,8 @@ from coterie.broker.settings.features import DEAD_LETTERS_FROM, SHARE_VERSION, F
 from coterie.broker.settings.groups import OffsetReset, ShareGroupSettings, share_group_settings
 from coterie.broker.share.dead_letter_queue import DeadLetterQueue, LetterServices
 from coterie.broker.share.hosted_share_partition import HostedSharePartition, ShareStage
-from coterie.broker.share.persister import FENCING, Persister
 from coterie.broker.share.share_sessions import SessionKey, SharedPartition, ShareSessions
+from coterie.broker.share_state.persister import FENCING, SharePersister
 from coterie.broker.storage.topic import Partition, Topic
 from coterie.coordinator.share_state.state import SharePartitionKey
 from coterie.log.reading import offset_for_timestamp
@@ -28,7 +28,7 @@ class ShareHosting:
     """``on_ended``: gets the records of a group that are archived without having been accepted, with their partition;
     ``on_buried`` the ones that went to the dead letter topic before, with its name, and why letters are missing, or ""."""
 
-    def __init__(self, services: LetterServices, features: Features, persister: Persister) -> None:
+    def __init__(self, services: LetterServices, features: Features, persister: SharePersister) -> None:
         self._settings, self._topics = services.settings, services.topics
         self.clock, self.scheduler, self.persister = services.clock, services.scheduler, persister
         self._features = features
