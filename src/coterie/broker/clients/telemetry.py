@@ -32,7 +32,7 @@ _NO_COMPRESSION = 0
 UNKNOWN = "unknown"  # the software of a client that did not name it
 # After one of these a client may request its subscription before the interval is over.
 _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
-UNFOLDED_BYTES = 8 * 1024 * 1024
+UNFOLDED_BYTES = 8 * 1024 * 1024  # of a push that is read, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Telemetry:
 
     def _seen(self, instance_id: bytes, call: Call) -> Instance:
         """The client, as a new one where its subscription has changed."""
-        attributes = attributes_of(call)
+        attributes = _attributes_of(call)
         before = self._instances.pop(instance_id, None)
         instance = before
         matched = self._changes, hash(tuple(attributes.values()))  # attributes may be large
@@ -207,7 +207,7 @@ class _Filter:
         return all(p is not None and p.fullmatch(attributes.get(name, "")) for name, p in self.patterns)
 
 
-def attributes_of(call: Call) -> dict[str, str]:
+def _attributes_of(call: Call) -> dict[str, str]:
     """What subscriptions may match."""
     connection = call.connection
     return {
