@@ -1,5 +1,6 @@
 """No replica ever goes through a transition that Kafka's ReplicaStateMachine calls invalid: by the names of
-ReplicaStateMachineTest, from each state by everything that may happen in it, and in every scenario of tests/spec/cluster."""
+ReplicaStateMachineTest, from each state by everything that may happen in it, and in every scenario of tests/spec/cluster.
+The writer of ISRs, and sessions with ZooKeeper that end."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from coterie.zookeeper.operations import NodeExists
+from coterie.controller import nodes
+from coterie.controller.isr_writer import IsrRefused, IsrWriter
+from coterie.replication.states import PartitionState, WriteIsr
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import ConnectionLost, NodeExists, Write
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
 from coterie_conformance.scenarios.groups.scenario import ScenarioError, parse_scenarios
 from tests.controller.observed_states import NONEXISTENT, PREVIOUS, ObservedReplicas, Replica, Transition
@@ -97,6 +102,12 @@ testInvalidReplicaDeletionIneligibleToReplicaDeletionSuccessfulTransition
 """,
 )
 INVALID = [re.fullmatch(r"testInvalid(\w+?)To(\w+)Transition", name) for name in NAMES]
+SCENARIOS = [
+    (path.stem, scenario)
+    for path in sorted((Path(__file__).parents[1] / "spec/cluster").glob("*.txt"))
+    for scenario in parse_scenarios(path.read_text())
+]
+STATE = PartitionState(1, 0, (1,), 1, 3, (1, 2))
 
 
 def play(steps: tuple[str, ...]) -> tuple[ObservedReplicas, list[str]]:
@@ -152,13 +163,6 @@ def test_each_valid_transition_happens() -> None:
     assert valid - set(seen()) == set()
 
 
-SCENARIOS = [
-    (path.stem, scenario)
-    for path in sorted((Path(__file__).parents[1] / "spec/cluster").glob("*.txt"))
-    for scenario in parse_scenarios(path.read_text())
-]
-
-
 @pytest.mark.parametrize("index", range(len(SCENARIOS)), ids=lambda i: f"{SCENARIOS[i][0]}:{SCENARIOS[i][1].names[0]}")
 def test_no_scenario_has_an_invalid_transition(index: int) -> None:
     observed = ObservedReplicas()
@@ -166,3 +170,43 @@ def test_no_scenario_has_an_invalid_transition(index: int) -> None:
         observed.line(line)
     invalid = [one for one in observed.transitions if one[1][0] not in PREVIOUS[one[1][1]]]
     assert invalid == []
+
+
+def of(topic: str) -> tuple[WriteIsr, Write]:
+    """A leader's change, and the write of it."""
+    path = paths.partition_state(topic, 0)
+    return WriteIsr((topic, 0), STATE), Write(path, nodes.state(STATE), STATE.version)
+
+
+def test_a_write_that_waits_for_a_connection_ends_with_its_session() -> None:
+    """The topic was deleted meanwhile, and another of its name was created: the version was right, the state the old topic's.
+    The write that waits behind it is not made either."""
+    writer, (first, first_write), (second, _), (third, third_write) = IsrWriter(0), of("t"), of("u"), of("v")
+    assert writer.next(0) is None
+    writer.write(first)
+    writer.write(second)
+    assert writer.next(0) == first_write
+    writer.suspended()
+    writer.refuse(ConnectionLost())
+    assert writer.next(1) is None
+    writer.expired()
+    writer.connected()
+    assert writer.next(2) == IsrRefused(first)
+    writer.respond()
+    assert writer.next(3) is None
+    writer.registered()
+    assert writer.next(4) is None
+    writer.write(third)
+    assert writer.next(5) == third_write
+
+
+def test_a_write_that_waits_for_a_connection_goes_on_in_its_session() -> None:
+    writer, (first, first_write) = IsrWriter(0), of("t")
+    assert writer.next(0) is None
+    writer.write(first)
+    assert writer.next(0) == first_write
+    writer.suspended()
+    writer.refuse(ConnectionLost())
+    assert writer.next(1) is None
+    writer.connected()
+    assert writer.next(2) == first_write

@@ -1,5 +1,6 @@
-"""Groups change by `replay` alone: nothing else in the coordinator assigns to their state, deciding leaves it as it is, and the
-log of the decisions gives the same offsets, pending ones too, and the same members, whose sessions start again.
+"""Groups change by `replay` alone: nothing else in the coordinator assigns to their state, deciding leaves it as it is,
+and the log of the decisions gives the same offsets, pending ones too, and the same members, whose sessions start again.
+What the records of a log make of a share group; names are those of Kafka's GroupMetadataManagerTest.
 
 `python -m tests.coordinator.test_replay FIRST STORIES` looks at more stories.
 """
@@ -23,6 +24,8 @@ from coterie.coordinator.offsets.commit import decide_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.share import events as s
+from coterie.coordinator.share.replay import replay_share
 from coterie.coordinator.share.state import ShareGroup
 from coterie.coordinator.state import CommittedOffset, Group, GroupOffsets, Member, PendingOffset, Reservation
 from coterie.coordinator.stored_records.stored import StoredRecord
@@ -45,6 +48,7 @@ OF_THE_JOURNAL = {
     "journal/journal_timeline.py",
 }
 OF_THE_HEAP = ("deadlines.py", "queued_ms")
+COMMIT = Shard.commit
 
 
 def _field_of(target: ast.expr) -> str | None:
@@ -275,9 +279,6 @@ def start_sessions(
     return decide_commit(group, exists, request, ctx, config)
 
 
-COMMIT = Shard.commit
-
-
 def test_an_offset_beside_replay_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shard, "commit", store_beside_replay)
     with pytest.raises(AssertionError):
@@ -288,6 +289,15 @@ def test_a_change_by_a_decision_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(dispatch, "decide_commit", start_sessions)
     with pytest.raises(AssertionError, match="changed the group"):
         run(22)  # members that commit
+
+
+def test_the_tombstone_of_a_target_assignment() -> None:
+    """testReplayShareGroupTargetAssignmentMetadataTombstoneExisting: the next target is due at once, whatever the interval"""
+    group = ShareGroup("foo")
+    replay_share(group, s.ShareTargetEpochStored(10, 12345), 0)
+    assert (group.assignment_epoch, group.assignment_timestamp_ms) == (10, 12345)
+    replay_share(group, s.ShareTargetEpochRemoved(), 0)
+    assert (group.assignment_epoch, group.assignment_timestamp_ms) == (-1, 0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,17 @@
-"""Our declarations beside Kafka's own, version by version; and what Kafka serves that we do not is known, with its reason."""
+"""Our declarations beside Kafka's own, version by version; and what Kafka serves that we do not is known, with its
+reason. Kafka's own declarations of its messages, as facts: each message's versions and each field's name, type, versions,
+tag and default. They are read from the jar of kafka-clients; a version that the newest Kafka has dropped is read from an
+older one.
+
+`python -m tests.wire.kafka_schemas` records them again (its jars by `coterie_conformance.servers.kafka`).
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +20,11 @@ from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType, Versions
 from coterie_conformance.differences.recognisers import NOT_IN_THIS_VERSION, NOT_SERVED
-from tests.wire.kafka_schemas import Field, recorded
+from coterie_conformance.servers.kafka import VERSIONS, jars
 
+RECORDED = Path(__file__).parent / "data" / "kafka-schemas.json"
+# field: [name, type, versions, versions in which it may be null, tag, default, fields of its struct]
+Field = list[Any]
 # Kafka's name of a field -> ours, where ours says more or is one for fields that Kafka has twice.
 OUR_NAMES = {
     "enable2_pc": "enable_2pc",
@@ -23,12 +35,74 @@ OUR_NAMES = {
     "results_by_topic_v3_and_below": "results_by_topic",
     "partition_epoch": "zk_version",
 }
-NEWEST = recorded()[0]["kafka"]
 SCHEMAS: dict[str, list[dict[str, Any]]] = {}
-for entry in recorded():
-    SCHEMAS.setdefault(entry["name"], []).append(entry)
 PUBLISHED = [api for api in (*APIS.values(), *CLUSTER_APIS.values()) if not api.hidden]
 MESSAGES = [message for api in PUBLISHED for message in (api.request, api.response)]
+
+
+def recorded() -> list[dict[str, Any]]:
+    """One entry for each message and Kafka version, the newest Kafka first: kafka, name, key, versions, flexible, fields."""
+    entries: list[dict[str, Any]] = json.loads(RECORDED.read_text())
+    return entries
+
+
+def _record() -> None:
+    covered = dict[str, set[int]]()
+    entries = []
+    for kafka in sorted(VERSIONS, reverse=True):
+        for schema in _schemas(kafka):
+            own = _numbers(schema["validVersions"])
+            if own - covered.setdefault(schema["name"], set()):
+                covered[schema["name"]] |= own
+                entries.append(_entry(kafka, schema))
+    RECORDED.write_text("[\n" + ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in entries) + "\n]\n")
+
+
+def _numbers(versions: str) -> set[int]:
+    served = Versions.parse("" if versions == "none" else versions)
+    return set(range(served.first, served.last + 1))
+
+
+def _schemas(kafka: str) -> list[dict[str, Any]]:
+    """Of the requests and responses in that Kafka's clients."""
+    with zipfile.ZipFile(jars(kafka) / f"kafka-clients-{kafka}.jar") as jar:
+        names = sorted(
+            name for name in jar.namelist() if re.fullmatch(r"common/message/\w+(Request|Response)\.json", name)
+        )
+        texts = [jar.read(name).decode() for name in names]
+    return [json.loads(re.sub(r"(?m)^\s*//.*$|(?<=[,{}\]]) *//.*$", "", text)) for text in texts]
+
+
+def _entry(kafka: str, schema: dict[str, Any]) -> dict[str, Any]:
+    structs = {shared["name"]: shared["fields"] for shared in schema.get("commonStructs", [])}
+    return {
+        "kafka": kafka,
+        "name": schema["name"],
+        "key": schema["apiKey"],
+        "listeners": schema.get("listeners", []),
+        "versions": schema["validVersions"].replace("none", ""),
+        "flexible": schema.get("flexibleVersions", "none").replace("none", ""),
+        "fields": [_field(field, structs) for field in schema["fields"]],
+    }
+
+
+def _field(field: dict[str, Any], structs: dict[str, list[dict[str, Any]]]) -> Field:
+    inner = field.get("fields") or structs.get(field["type"].removeprefix("[]"))
+    default = field.get("default", "")
+    return [
+        field["name"],
+        field["type"] if inner is None else "[]struct" if field["type"].startswith("[]") else "struct",
+        field["versions"],
+        field.get("nullableVersions", "").replace("none", ""),
+        field.get("tag"),
+        str(default).lower() if isinstance(default, bool) else str(default),
+        [_field(of, structs) for of in inner or ()],
+    ]
+
+
+NEWEST = recorded()[0]["kafka"]
+for entry in recorded():
+    SCHEMAS.setdefault(entry["name"], []).append(entry)
 Row = tuple[Any, ...]
 
 
@@ -119,3 +193,7 @@ def test_no_reason_stands_for_an_api_or_version_that_we_serve() -> None:
     newest = {entry["key"]: Versions.parse(entry["versions"]).last for entry in recorded() if entry["kafka"] == NEWEST}
     assert not served & NOT_SERVED.keys()
     assert [key for key in NOT_IN_THIS_VERSION if APIS[key].advertised.last >= newest[key]] == []
+
+
+if __name__ == "__main__":
+    _record()

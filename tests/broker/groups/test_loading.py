@@ -1,4 +1,5 @@
-"""testRequestHandlingWhileLoadingInProgress: while a group's partition is loading nobody is thrown out."""
+"""testRequestHandlingWhileLoadingInProgress: while a group's partition is loading nobody is thrown out. When a member's
+client has last fetched, beside other requests of the same client id and host."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from coterie.broker.process.scheduling import Clock
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.cleaner import Cleaner
 from coterie.broker.storage.topic import Topic
+from coterie.client import Admin, Consumer, Producer
 from coterie.coordinator.shard import Shard
+from coterie.observer.internal_topics import group_past
+from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -32,6 +36,7 @@ from tests.awaiting import LoopClock, quiet, until
 from tests.broker.connections.test_server import FAST, Client
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+QUIET_S = 20.0
 
 
 async def check_loading(client: Client) -> None:
@@ -125,3 +130,37 @@ async def test_nothing_is_compacted_without_the_cleaner() -> None:
     settings = BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false"})
     topics = SimpleNamespace(every_log=lambda: pytest.fail("the cleaner looks for logs"))
     await Cleaner(topics, Clock(), settings).run(quiet)  # type: ignore[arg-type]
+
+
+async def last_fetch_ms(admin: Admin) -> int:
+    (member,) = (await admin.explain_group("crew")).members
+    assert member.last_fetch_ms is not None
+    return member.last_fetch_ms
+
+
+async def looks_beside_a_paused_member(servers: str) -> None:
+    settings = {"bootstrap.servers": servers}  # all under the default client id, from one host
+    async with Producer(settings) as producer:
+        await producer.send("orders", b"x", partition=0)
+    async with (
+        Consumer(settings | {"group.id": "crew", "auto.offset.reset": "earliest"}) as member,
+        Admin(settings) as admin,
+    ):
+        member.subscribe(["orders"])
+        while not await member.poll(200):
+            pass
+        member.pause(member.assignment())
+        await asyncio.sleep(QUIET_S)
+        assert await admin.record_times({("orders", 0): 0})  # as `groups describe` does for lags in time
+        assert await group_past(settings, "crew", 1_000)  # as `groups lint` does
+        assert await last_fetch_ms(admin) >= QUIET_S * 1000
+        member.resume(member.assignment())
+        await member.poll(200)
+        assert await last_fetch_ms(admin) < QUIET_S * 1000
+
+
+def test_looks_at_records_are_no_fetches_of_a_member() -> None:
+    with simulate(seed=1) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 1)
+        world.run(looks_beside_a_paused_member(broker.bootstrap_servers))

@@ -11,13 +11,12 @@ from coterie.client import (
     AclOperation,
     AclResourceType,
     AuthorizationError,
-    ErrorCode,
     KafkaError,
     PatternType,
     Permission,
 )
 from coterie.client.blocking import BlockingAdmin
-from coterie.testing import LocalBroker
+from coterie.testing import ErrorCode, LocalBroker
 
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 

@@ -1,5 +1,5 @@
-"""retry.backoff.ms and retry.backoff.max.ms at each part that tries again: a broker refuses, the pauses are recorded, none of
-them is slept."""
+"""retry.backoff.ms and retry.backoff.max.ms at each part that tries again: a broker refuses, the pauses are recorded,
+none of them is slept. A client's parts share what it knows of coordinators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
-from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.cluster import TRANSACTION, Cluster
+from coterie.client.connection.coordinator import Coordinator
 from coterie.client.pauses import clock, loop_clock
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition
@@ -264,3 +265,20 @@ async def test_the_pauses_of_a_commit_double_up_to_the_maximum(
         await consumer.assign([T0])
         await consumer.commit({T0: 1})
     assert pauses_ms == PAUSES_MS
+
+
+async def test_a_coordinator_is_looked_up_once_for_every_part_of_a_client(coterie_broker: LocalBroker) -> None:
+    cluster = Cluster(client_settings({"bootstrap.servers": coterie_broker.bootstrap_servers}))
+    first, second = Coordinator(cluster, "g"), Coordinator(cluster, "g")
+    transactions = Coordinator(cluster, "g", TRANSACTION)
+    try:
+        async with asyncio.timeout(20):
+            assert await first.node() == await second.node() == await transactions.node()
+            assert coterie_broker.requested("FindCoordinator") == 2, "one of each kind"
+            second.forget()
+            await transactions.node()
+            assert coterie_broker.requested("FindCoordinator") == 2
+            await first.node()
+            assert coterie_broker.requested("FindCoordinator") == 3
+    finally:
+        cluster.close()

@@ -1,5 +1,5 @@
 """What each client reports of a login and of what it is denied, by an error of its own: Apache Kafka's tools of a version,
-librdkafka, aiokafka, kafkajs, franz-go and sarama."""
+librdkafka, aiokafka, kafkajs, franz-go, sarama and Spark's own connector, one session of its Spark."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 from coterie_conformance.clients.programs import PROGRAMS, environment
 from coterie_conformance.servers.kafka import jars
 from coterie_conformance.servers.programs import FRANZ_GO, go_program
+from coterie_conformance.spark.run import connector_jars, peer_python
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 60.0
@@ -61,6 +64,7 @@ BEARER = "OAUTHBEARER"
 # Its callback handler of Java's clients since 3.8, and of those before.
 BEARER_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 OLDER_BEARER_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+END_S = 30.0
 
 
 def _login_of(settings: Settings, folder: Path) -> dict[str, str]:
@@ -302,3 +306,40 @@ def aiokafka(settings: Settings) -> str:
         return ""
 
     return asyncio.run(go())
+
+
+@contextmanager
+def spark_connector(folder: Path) -> Iterator[Attempt]:
+    """It has no transactions. Raises CannotRun."""
+    python, jars = peer_python(), connector_jars()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    environment |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [str(python), str(Path(__file__).with_name("spark_login.py")), jars]
+    with (
+        open(folder / "spark.log", "w") as log,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        requests, responses = process.stdin, process.stdout
+
+        def attempt(settings: Settings) -> str:
+            properties = java_properties({**settings, "bearer.handler": OLDER_BEARER_HANDLER}, folder)
+            options = {f"kafka.{name}": value for name, value in properties.items()}
+            options["kafka.bootstrap.servers"] = settings["bootstrap.servers"]
+            if settings["call"] == "group":
+                options["kafka.group.id"] = "denied"
+            print(json.dumps({"call": settings["call"], "options": options}), file=requests, flush=True)
+            error: str = json.loads(responses.readline() or '"Spark has ended"')
+            return next((name for name in JAVA_ERRORS if name in error), error)
+
+        try:
+            yield attempt
+        finally:
+            requests.close()
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()

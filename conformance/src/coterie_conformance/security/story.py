@@ -24,7 +24,7 @@ from coterie.authentication.sasl import HASHES, MIN_ITERATIONS
 from coterie.broker.clients.users_file import line_of
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import LocalBroker
-from coterie_conformance.security import clients, spark
+from coterie_conformance.security import clients
 
 KEY_ID, KEY_BITS = "the-key", 2048
 LIFETIME_S = 3600
@@ -194,7 +194,7 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
     """Java's client is that of the version. Raises CannotRun."""
     folder.mkdir(parents=True, exist_ok=True)
     files, checks = LoginFiles(folder), list[LoginCheck]()
-    with spark.spark_connector(folder) as connector:
+    with clients.spark_connector(folder) as connector:
         attempts: dict[str, clients.Attempt] = {
             "java": clients.java(version, folder),
             "spark": connector,

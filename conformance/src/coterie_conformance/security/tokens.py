@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coterie_conformance.security import clients
-from coterie_conformance.security.spark import spark_connector
+from coterie_conformance.security.clients import spark_connector
 from coterie_conformance.security.story import (
     LoginCheck,
     LoginFiles,

@@ -18,8 +18,9 @@ from coterie_conformance.cli.parts.cluster import (
     cluster_clients_sentences,
     cluster_part,
     cluster_sentences,
+    histories_part,
+    histories_sentences,
 )
-from coterie_conformance.cli.parts.histories import histories_part, histories_sentences
 from coterie_conformance.cli.parts.observe import (
     CONSOLE_VERSIONS,
     OBSERVED_VERSIONS,

@@ -1,13 +1,20 @@
-"""The language of the producer's scenarios: what is no step is refused, and its checks can fail."""
+"""The language of the producer's scenarios: what is no step is refused, and its checks can fail. The language of the
+assignors' scenarios: what is no step is refused, and its checks can fail."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from coterie.assignors import ASSIGNORS, AssignableTopics, Assignment, AssignorSpec, RebalanceProtocol, Subscriber
 from coterie.producing.partition_queue import PartitionQueue, PartitionSequence
+from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
+
+BOTH = frozenset(RebalanceProtocol)
 
 
 def run(scenario: ProducerScenario, *steps: str) -> list[str]:
@@ -61,3 +68,42 @@ def test_a_batch_that_is_sent_too_early_is_seen(monkeypatch: pytest.MonkeyPatch)
     assert scenario.step("append t-0 b") == ["Produce 2 to node 1: t-0 [b]"], (
         "the traces of tests/spec/producer have none"
     )
+
+
+def run_assignor(*steps: str) -> None:
+    scenario = AssignorScenario()
+    for line in steps:
+        scenario.step(line)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"), [("sing", "'sing' is not a step"), ("assign fairly", "there is no assignor fairly")]
+)
+def test_what_is_no_step_of_assignors_is_refused(step: str, text: str) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        run_assignor(step)
+
+
+@pytest.mark.parametrize(
+    ("shares", "text"),
+    [
+        ({"a": {"t": [0, 1]}}, "every member has a share"),
+        ({"a": {"t": [0, 1]}, "b": {"t": [1]}}, "has two owners"),
+        ({"a": {"t": [0]}, "b": {}}, "have no owner"),
+        ({"a": {"t": [0, 1]}, "b": {"u": [0]}}, "b does not subscribe to"),
+    ],
+)
+def test_a_wrong_assignment_is_seen(shares: Assignment, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ASSIGNORS, "range", AssignorSpec(lambda topics, members: shares))
+    with pytest.raises(AssertionError, match=text):
+        run_assignor("topics t:2 u:1", "member a t", "member b t", "assign range")
+
+
+def test_a_move_in_one_step_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def assign(topics: AssignableTopics, members: Sequence[Subscriber]) -> Assignment:
+        return {"a": {"t": [1]}, "b": {"t": [0]}}
+
+    monkeypatch.setitem(ASSIGNORS, "cooperative-sticky", AssignorSpec(assign, BOTH))
+    steps = "topics t:2", "member a t owned=t-0,t-1 generation=1", "member b t generation=1"
+    with pytest.raises(AssertionError, match="moves in one step"):
+        run_assignor(*steps, "assign cooperative-sticky")
