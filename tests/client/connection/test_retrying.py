@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
-from coterie.client.connection.cluster import TRANSACTION, Cluster
-from coterie.client.connection.coordinator import Coordinator
+from coterie.client.connection.cluster import TRANSACTION, Cluster, Coordinator
 from coterie.client.pauses import clock, loop_clock
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition
