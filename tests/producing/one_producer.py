@@ -8,7 +8,8 @@ from typing import Any
 from coterie.machines.backoff import Backoff
 from coterie.producing.accumulator import ProducingConfig
 from coterie.producing.batch import ProduceFailure, ProducerBatch
-from coterie.producing.effects import (
+from coterie.producing.machine import ProducerMachine
+from coterie.producing.requests import (
     AddPartitions,
     BatchEnded,
     Effect,
@@ -17,7 +18,6 @@ from coterie.producing.effects import (
     LookUpLeaders,
     SendProduce,
 )
-from coterie.producing.machine import ProducerMachine
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode

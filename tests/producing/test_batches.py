@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.producing.batch import ABORTED, ProduceFailure, is_unsent
-from coterie.producing.effects import BatchEnded, LookUpLeaders
+from coterie.producing.requests import BatchEnded, LookUpLeaders
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import RECORD_BYTES, OneProducer, Transaction
 

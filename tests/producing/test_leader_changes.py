@@ -8,8 +8,7 @@ import pytest
 
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.producing.effects import LookUpLeaders
-from coterie.producing.requests import new_leaders
+from coterie.producing.requests import LookUpLeaders, new_leaders
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.produce import (
     LeaderIdAndEpoch,

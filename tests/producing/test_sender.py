@@ -9,8 +9,8 @@ import pytest
 
 from coterie.client.producer.delivery import error_of_failure
 from coterie.producing.batch import ProduceFailure
-from coterie.producing.effects import GetProducerId, LookUpLeaders
 from coterie.producing.partition_queue import LAST_EPOCH
+from coterie.producing.requests import GetProducerId, LookUpLeaders
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import PAUSE_MS, OneProducer, Transaction
 from tests.producing.test_epoch_bumps import in_flight, next_sequence, with_windows

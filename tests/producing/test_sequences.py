@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.producing.batch import SEQUENCES, ProduceFailure
-from coterie.producing.effects import GetProducerId
 from coterie.producing.partition_queue import LAST_EPOCH, NO_PRODUCER, CurrentProducer, PartitionSequence
+from coterie.producing.requests import GetProducerId
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import PAUSE_MS, OneProducer, Transaction
 

@@ -21,7 +21,6 @@ FILE = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 _OWN_EPOCH = 0  # the first, and of all batches of an earlier coterie
-_NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,7 @@ class LeaderEpochs:
 
     def is_wrong(self, before: int | None, epoch: int, after: int | None) -> bool:
         """Whether a batch cannot have that epoch, or contradicts the batches beside it, which do not contradict each other."""
-        if epoch in (before, after) and epoch >= _NO_EPOCH:
+        if epoch in (before, after) and epoch >= UNDEFINED_EPOCH:
             return False
         if not self._is_known(epoch):
             return True
@@ -251,7 +250,7 @@ class LeaderEpochs:
 
     def _is_known(self, epoch: int) -> bool:
         if epoch <= _OWN_EPOCH:
-            return epoch >= _NO_EPOCH
+            return epoch >= UNDEFINED_EPOCH
         if self.recorded is None or epoch in self.recorded or epoch <= self.highest:
             return True
         return epoch < min(self.recorded, default=_OWN_EPOCH)

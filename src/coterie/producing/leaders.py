@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from coterie.machines.backoff import Backoff, Retries
 from coterie.producing.accumulator import FOREVER_MS
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
-from coterie.producing.effects import Effect, ForgetLeaders, LookUpLeaders
+from coterie.producing.requests import Effect, ForgetLeaders, LookUpLeaders
 from coterie.wire.errors import ErrorCode
 
 LeaderOf = Callable[[str, int], int | None]

@@ -22,16 +22,20 @@ from coterie.producing.batch import (
     TopicPartition,
     is_unsent,
 )
-from coterie.producing.effects import (
+from coterie.producing.leaders import EpochOf, LeaderOf, Leaders, RepeatedRequest
+from coterie.producing.partition_queue import NO_PRODUCER, CurrentProducer, PartitionQueue
+from coterie.producing.requests import (
     AddPartitions,
     BatchEnded,
+    BatchRemedy,
     Effect,
     GetProducerId,
     SendProduce,
+    encoded,
+    produce_request,
+    remedy_of,
+    results_of,
 )
-from coterie.producing.leaders import EpochOf, LeaderOf, Leaders, RepeatedRequest
-from coterie.producing.partition_queue import NO_PRODUCER, CurrentProducer, PartitionQueue
-from coterie.producing.requests import BatchRemedy, encoded, produce_request, remedy_of, results_of
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.produce import ProduceResponse
 

@@ -1,9 +1,11 @@
-"""Produce requests made of batches, their responses by batch, and what a failed attempt calls for (Sender.completeBatch,
+"""What a producer's machine requests of its driver: each effect is returned once, carried out, and reported back. The Produce
+requests in them, made of batches, their responses by batch, and what a failed attempt calls for (Sender.completeBatch,
 TransactionManager.canRetry)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 
 from coterie.machines.cluster_metadata import Address
@@ -114,3 +116,49 @@ def _of_an_unknown_producer(queue: PartitionQueue, log_start_offset: int, in_tra
         return BatchRemedy.RETRY
     lost = in_transaction and queue.sequence.last_offset >= log_start_offset
     return BatchRemedy.FAIL if lost else BatchRemedy.KEEP_AS_REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class SendProduce:
+    """Send to that broker, then call `produced` or `request_failed` with the token. With acks=0 there is no response: call
+    `sent`."""
+
+    token: int
+    node_id: int
+    request: ProduceRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpLeaders:
+    """Look the leaders of these topics up, then call `leaders_looked_up`."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetLeaders:
+    """What is known of the topic is out of date: `leader_of` is to return None until a look-up."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetProducerId:
+    """Send InitProducerId without a transactional id to any broker, then call `identified` or `not_identified`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """Have these take part in the open transaction, then call `partitions_added` or `partitions_refused`."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnded:
+    """Every record of the batch has its result (`ProducerBatch.result_of`)."""
+
+    batch: ProducerBatch
+
+
+Effect = SendProduce | LookUpLeaders | ForgetLeaders | GetProducerId | AddPartitions | BatchEnded

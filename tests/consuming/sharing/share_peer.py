@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.sharing.acknowledgements import Acknowledgements, TopicIdPartition
-from coterie.consuming.sharing.config import BATCH_OPTIMIZED, SharingConfig
-from coterie.consuming.sharing.node import RefreshLeaders, SendShare
+from coterie.consuming.sharing.node import BATCH_OPTIMIZED, RefreshLeaders, SendShare, SharingConfig
 from coterie.consuming.sharing.sharing import Sharing
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.records.batch import stamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.sharing.config import RECORD_LIMIT
+from coterie.consuming.sharing.node import RECORD_LIMIT
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest
 from coterie.wire.messages.share.share_fetch import ShareFetchRequest

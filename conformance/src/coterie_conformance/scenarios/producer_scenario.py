@@ -22,7 +22,8 @@ from typing import Any
 from coterie.machines.backoff import Backoff
 from coterie.producing.accumulator import ProducingConfig
 from coterie.producing.batch import OpenedTransaction, ProduceFailure, ProducerBatch, TopicPartition
-from coterie.producing.effects import (
+from coterie.producing.machine import ProducerMachine
+from coterie.producing.requests import (
     AddPartitions,
     BatchEnded,
     Effect,
@@ -30,9 +31,8 @@ from coterie.producing.effects import (
     GetProducerId,
     LookUpLeaders,
     SendProduce,
+    new_leaders,
 )
-from coterie.producing.machine import ProducerMachine
-from coterie.producing.requests import new_leaders
 from coterie.records.batch import NO_SEQUENCE, batches
 from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode

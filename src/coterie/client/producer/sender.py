@@ -19,7 +19,8 @@ from coterie.client.producer.transactions import TransactionManager
 from coterie.client.types import TopicPartition
 from coterie.producing.accumulator import FOREVER_MS, BatchClosed, ProducingConfig
 from coterie.producing.batch import ABORTED, Acknowledged, ProduceFailure, ProducerBatch, is_unsent
-from coterie.producing.effects import (
+from coterie.producing.machine import ProducerMachine
+from coterie.producing.requests import (
     AddPartitions,
     BatchEnded,
     Effect,
@@ -27,9 +28,8 @@ from coterie.producing.effects import (
     GetProducerId,
     LookUpLeaders,
     SendProduce,
+    new_leaders,
 )
-from coterie.producing.machine import ProducerMachine
-from coterie.producing.requests import new_leaders
 from coterie.producing.transactions.requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire import topic_names

@@ -16,8 +16,7 @@ from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import TopicPartition
 from coterie.consuming.sharing.acknowledgements import Acknowledgements
 from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
-from coterie.consuming.sharing.config import BATCH_OPTIMIZED, RECORD_LIMIT, SharingConfig
-from coterie.consuming.sharing.node import RefreshLeaders, SendShare
+from coterie.consuming.sharing.node import BATCH_OPTIMIZED, RECORD_LIMIT, RefreshLeaders, SendShare, SharingConfig
 from coterie.consuming.sharing.sharing import Sharing
 from coterie.wire.errors import ErrorCode
 

@@ -36,7 +36,6 @@ NEVER_FAILED_MS = float("-inf")
 VALIDATED_FROM = (
     3  # the first version of OffsetForLeaderEpoch that a consumer may use: older ones need rights on the cluster
 )
-_UNDEFINED_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,12 +277,12 @@ class EpochEnd:
 
     code: ErrorCode
     leader_epoch: int = UNKNOWN_EPOCH
-    end_offset: int = _UNDEFINED_OFFSET
+    end_offset: int = UNKNOWN
 
     @property
     def is_undefined(self) -> bool:
         """Whether the leader cannot tell."""
-        return self.end_offset == _UNDEFINED_OFFSET or self.leader_epoch == UNKNOWN_EPOCH
+        return self.end_offset == UNKNOWN or self.leader_epoch == UNKNOWN_EPOCH
 
 
 def is_to_validate(position: Position, leader_epoch: int) -> bool:

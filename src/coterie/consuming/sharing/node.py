@@ -1,5 +1,6 @@
 """A broker that records are acquired from, as the sharing machine knows it: its share session (KIP-932), in which it remembers
-which partitions are wanted, so that each request names only what changed; and the requests to it."""
+which partitions are wanted, so that each request names only what changed; the requests to it, and a consumer's settings in
+them."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from coterie.consuming.sharing.acknowledgements import (
     TopicIdPartition,
     acknowledgement_batches,
 )
+from coterie.machines.backoff import Backoff
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.share.share_acknowledge import (
     AcknowledgePartition,
@@ -25,10 +27,27 @@ from coterie.wire.messages.share.share_fetch import (
     ShareFetchTopic,
 )
 
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1  # share.acquire.mode (KIP-1206)
 FIRST_EPOCH, FINAL_EPOCH = 0, -1
 _MAX_EPOCH = 2**31 - 1
 _E = ErrorCode
 LOST = frozenset({_E.SHARE_SESSION_NOT_FOUND, _E.INVALID_SHARE_SESSION_EPOCH})
+
+
+@dataclass(frozen=True, slots=True)
+class SharingConfig:
+    """Kafka's settings of a share consumer; times in ms. ``acquire_mode``: BATCH_OPTIMIZED acquires whole batches, RECORD_LIMIT
+    never more than ``max_poll_records``, of one broker at a time."""
+
+    group_id: str
+    member_id: str
+    min_bytes: int = 1
+    max_bytes: int = 52_428_800
+    max_wait_ms: int = 500
+    max_poll_records: int = 500
+    acquire_mode: int = BATCH_OPTIMIZED
+    check_crcs: bool = True
+    backoff: Backoff = field(default_factory=Backoff)
 
 
 class SharingSession:

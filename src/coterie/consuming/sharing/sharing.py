@@ -18,8 +18,16 @@ from coterie.consuming.fetching.outcomes import FetchRemedy, remedy
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.sharing.acknowledgements import Acknowledgements, TopicIdPartition
 from coterie.consuming.sharing.completed_fetch import CompletedShareFetch
-from coterie.consuming.sharing.config import RECORD_LIMIT, SharingConfig
-from coterie.consuming.sharing.node import LOST, RefreshLeaders, SendShare, ShareNode, SharingEffect, by_partition
+from coterie.consuming.sharing.node import (
+    LOST,
+    RECORD_LIMIT,
+    RefreshLeaders,
+    SendShare,
+    ShareNode,
+    SharingConfig,
+    SharingEffect,
+    by_partition,
+)
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.share.share_acknowledge import (
