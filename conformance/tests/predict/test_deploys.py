@@ -38,7 +38,8 @@ def test_a_record_that_is_delivered_again_is_a_duplicate() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("removal", ["leave", "kill"])
 def test_a_deploy_beside_coterie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removal: str) -> None:
-    """Whether it is near hangs on how busy the machine is; that it restarts everybody does not."""
+    """Whether it is near hangs on how busy the machine is, as does whether two of the four rebalances are one; that it restarts
+    everybody does not."""
     monkeypatch.setattr(deploys, "SETTLED_S", 1.0)
     set_up = SetUp(OURS, "eager", members=2, partitions=2, removal=removal)
     broker = BrokerProcess(tmp_path / "broker")
@@ -49,5 +50,5 @@ def test_a_deploy_beside_coterie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(row.unowned_s) == 1
     assert row.unowned_s[0] > 0
     assert row.rebalances[0] >= 2
-    assert row.predicted.rebalances.mean == (4 if removal == "leave" else 2)
+    assert row.predicted.rebalances.highest == (4 if removal == "leave" else 2)
     assert (row.duplicates[0] > 0) == (removal == "kill")
