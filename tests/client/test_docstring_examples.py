@@ -1,4 +1,4 @@
-"""Every example in a docstring of the public clients runs and prints what it states (tests/client/docstring_examples).
+"""Every example in a docstring of the public clients runs and prints what it states (below).
 Runs the ``>>>`` examples in the docstrings of the public classes, ``await`` at the top level included.
 
 Each docstring has a broker of its own with the topic ``orders`` (two partitions; the values ``1``, ``2`` and ``3`` in partition

@@ -3,7 +3,7 @@ reason. Kafka's own declarations of its messages, as facts: each message's versi
 tag and default. They are read from the jar of kafka-clients; a version that the newest Kafka has dropped is read from an
 older one.
 
-`python -m tests.wire.kafka_schemas` records them again (its jars by `coterie_conformance.servers.kafka`).
+`python -m tests.wire.test_kafka_schemas` records them again (its jars by `coterie_conformance.servers.kafka`).
 """
 
 from __future__ import annotations
