@@ -25,14 +25,11 @@ SETTLED = frozenset({"Stable", "Empty", "Dead", ""})
 
 
 class LiveRow(TypedDict):
-    """A group in the list. ``kind``: classic, consumer (KIP-848), share, streams, simple (only commits), or a protocol
-    type such as connect.
-    ``members``, ``generation`` (of a consumer group its epoch) and ``lag`` (records) are null where they are not known;
-    ``since_ms``: when it came into its state, as far as that was seen; ``course``: its lag at the last looks, oldest first
-    (`GroupCourse.lags`). ``rebalance_ms``, ``causes`` and
-    ``more_causes``: the time and the first causes of its last rebalance, as a line of the journal has them, and how many more
-    there are. ``marks``: of
-    `MARKS`."""
+    """A group in the list. ``kind``: classic, consumer (KIP-848), share, streams, simple (only commits), or a protocol type
+    such as connect. ``members``, ``generation`` (of a consumer group its epoch) and ``lag`` (records) are null where they are
+    not known; ``since_ms``: when it came into its state, as far as that was seen; ``course``: its lag at the last looks, oldest
+    first (`GroupCourse.lags`). ``rebalance_ms``, ``causes`` and ``more_causes``: the time and the first causes of its last
+    rebalance, as a line of the journal has them, and how many more there are. ``marks``: of `MARKS`."""
 
     group: str
     kind: str

@@ -1,5 +1,5 @@
-"""The values that options take: numbers and times as people call them (click has "integer range" and "float range"), and the
-names of topics and groups that a shell completes, of the broker that the command line names so far."""
+"""The values of options: numbers and times, with plain names in place of click's "integer range" and "float range", and names
+of topics and groups, which a shell completes from the broker that the command line names so far."""
 
 from __future__ import annotations
 
