@@ -73,7 +73,7 @@ Polled = dict[TopicPartition, list[Record[Any, Any]]]
 
 
 class RebalanceListener:
-    """Told of partitions that come and go. Subclass it; methods may be plain or async."""
+    """Called with partitions as they come and go. Subclass it; methods may be plain or async."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
         """They are still ours: a last chance to commit."""

@@ -56,7 +56,7 @@ def test_the_time_begins_with_the_event_that_changed_the_state() -> None:
     here.join("g", "b", subscribed_topic_names=["t"])
     reconciling_ms = here.now_ms
     assert here.explained(reconciling_ms + 40) == ("Reconciling", 40)
-    here.send("g", "a", 2)  # it is told to revoke; the group is still reconciling
+    here.send("g", "a", 2)  # its response revokes; the group is still reconciling
     assert here.explained(reconciling_ms + 500) == ("Reconciling", 500)
     kept = here.shard.group("g")
     assert isinstance(kept, ConsumerGroup)

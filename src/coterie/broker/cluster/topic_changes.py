@@ -65,7 +65,7 @@ class TopicAdministration:
         Returns LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live. ``configs``: settings of its
         own."""
         if not self._view.live:
-            return ErrorCode.LEADER_NOT_AVAILABLE  # the controller has not said yet which brokers and topics there are
+            return ErrorCode.LEADER_NOT_AVAILABLE  # the controller has not sent the brokers and topics yet
         own, share = self._settings.current, self._settings.share
         factor = {
             OFFSETS_TOPIC: own.offsets_topic_replication_factor,

@@ -255,16 +255,18 @@ _LOGS = (
     ClientStory("a large record", "a record is larger than what a fetch requests", ("large", "read 200")),
 )
 
+_THE_LEADER_DIES = ClientStory(
+    "the leader dies",
+    "the broker that leads a partition is killed, and comes back",
+    ("crash leader", "wait 2", "revive", "read 100"),
+    brokers=3,
+)
+
 _CLUSTER = (
     ClientStory(
         "leaders move", "other brokers lead the partitions", ("elect", "read 100", "elect", "read 100"), brokers=3
     ),
-    ClientStory(
-        "the leader dies",
-        "the broker that leads a partition is killed, and comes back",
-        ("crash leader", "wait 2", "revive", "read 100"),
-        brokers=3,
-    ),
+    _THE_LEADER_DIES,
     ClientStory(
         "the coordinator dies",
         "the broker that coordinates the group is killed, and comes back",
@@ -343,12 +345,7 @@ _OF_PRODUCERS = (
     ClientStory(
         "leaders move", "other brokers lead the partitions", ("elect", "read 60", "elect", "read 60"), brokers=3
     ),
-    ClientStory(
-        "the leader dies",
-        "the broker that leads a partition is killed, and comes back",
-        ("crash leader", "wait 2", "revive", "read 100"),
-        brokers=3,
-    ),
+    _THE_LEADER_DIES,
     ClientStory(
         "the leader stands still",
         "the broker that leads a partition stands still for 3 s",

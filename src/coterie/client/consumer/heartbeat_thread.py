@@ -3,7 +3,7 @@
 User code that blocks the loop (a long computation, time.sleep, a synchronous driver) would otherwise cost a member its
 session. The membership says after each of its turns when the next heartbeat is due (`Pulse`); when that time comes and
 the loop does not respond to a knock, this thread sends it over a connection of its own and warns once, naming the line that
-holds the loop. It never joins, syncs or assigns: whatever its heartbeat is told, the loop hears again with its own next.
+holds the loop. It never joins, syncs or assigns: what its response says, the response to the loop's own next one repeats.
 """
 
 from __future__ import annotations

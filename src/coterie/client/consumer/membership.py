@@ -44,7 +44,7 @@ class Membership(ABC):
     def __init__(self, cluster: Cluster, group_id: str, tell_poll: Callable[[], None]) -> None:
         self.for_poll: list[Revoke | Assigned] = []
         self.failure: KafkaError | None = None  # ends the membership
-        self.complaint: KafkaError | None = None  # told once; a changed subscription may mend it
+        self.complaint: KafkaError | None = None  # reported once; a changed subscription may mend it
         self.counts = {"joins": 0, "syncs": 0, "heartbeats": 0, "rebalances": 0, "failed_rebalances": 0}
         self._cluster, self._group_id, self._tell_poll = cluster, group_id, tell_poll
         self._is_overdue = False
@@ -106,7 +106,7 @@ class Membership(ABC):
         """The callbacks before `leave` begin."""
 
     def wake(self) -> None:
-        """The machine was told something: see what follows."""
+        """The machine has had an input; its effects are carried out."""
         self._wake.set()
 
     def keeps_assignment_of(self, generation: int) -> bool:

@@ -20,7 +20,7 @@ import google_crc32c
 
 from coterie.log.filesystem import File, FileSystem
 
-_INDEX_ENTRY = struct.Struct(">ii")
+INDEX_ENTRY = struct.Struct(">ii")  # relative offset, position
 _TIME_ENTRY = struct.Struct(">qi")
 _MAX_RELATIVE = 2**31 - 1
 SUFFIXES = (".index", ".timeindex")
@@ -52,10 +52,10 @@ class SegmentIndex:
         if not index and not times:
             return None
         self._crcs = [google_crc32c.value(content) for content in contents]
-        if len(index) % _INDEX_ENTRY.size or len(times) % _TIME_ENTRY.size:
+        if len(index) % INDEX_ENTRY.size or len(times) % _TIME_ENTRY.size:
             return "an index file does not hold whole entries"
         last_offset, last_position = self._base - 1, -1
-        for relative, position in _INDEX_ENTRY.iter_unpack(index):
+        for relative, position in INDEX_ENTRY.iter_unpack(index):
             offset = self._base + relative
             if offset <= last_offset or not last_position < position < size:
                 return "the entries of the offset index are out of order, or beyond the segment's end"
@@ -79,7 +79,7 @@ class SegmentIndex:
             return
         self.offsets.append(last_offset)
         self.positions.append(position)
-        entries[0] = _INDEX_ENTRY.pack(last_offset - self._base, position)
+        entries[0] = INDEX_ENTRY.pack(last_offset - self._base, position)
         if max_timestamp > (self.times[-1] if self.times else -1):
             self.times.append(max_timestamp)
             self.time_offsets.append(max_timestamp_offset)
@@ -119,7 +119,7 @@ class SegmentIndex:
         base = self._base
         pairs = zip(self.offsets, self.positions, strict=True)
         times = zip(self.times, self.time_offsets, strict=True)
-        index = b"".join([_INDEX_ENTRY.pack(offset - base, position) for offset, position in pairs])
+        index = b"".join([INDEX_ENTRY.pack(offset - base, position) for offset, position in pairs])
         return index, b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in times])
 
     def write(self) -> None:

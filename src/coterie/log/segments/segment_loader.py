@@ -11,7 +11,6 @@ an emptied or shortened segment is seen.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,13 +26,13 @@ from coterie.log.leader_epochs import LeaderEpochs, read_epochs
 from coterie.log.producer_states import decode_index
 from coterie.log.segments.recovery import SET_ASIDE, recover
 from coterie.log.segments.segment import DELETED, Segment, segment_name
+from coterie.log.segments.segment_index import INDEX_ENTRY
 from coterie.log.segments.survey import survey
 from coterie.records.batch import BatchHeader
 
 CLEANED = ".cleaned"  # Kafka's mark of a file that compaction is writing
 SWAP = ".swap"  # and of one that is whole and about to take its segments' place
 _OF_A_SEGMENT = (".index", ".timeindex", ".txnindex")
-_INDEX_ENTRY = struct.Struct(">ii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,5 +310,5 @@ def _shown(fs: FileSystem, directory: str, names: Sequence[str]) -> Iterator[tup
 
 def _last_relative_offset(index: bytes) -> int:
     """Of the last entry; Kafka reserves zeros behind it. -1 in an index without any."""
-    whole = index[: len(index) - len(index) % _INDEX_ENTRY.size]
-    return max((relative for relative, position in _INDEX_ENTRY.iter_unpack(whole) if relative or position), default=-1)
+    whole = index[: len(index) - len(index) % INDEX_ENTRY.size]
+    return max((relative for relative, position in INDEX_ENTRY.iter_unpack(whole) if relative or position), default=-1)
